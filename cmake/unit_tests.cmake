@@ -1,0 +1,9 @@
+# C++ unit tests (googletest). One executable; sources anywhere under tests/unit.
+file(GLOB POOT_UNIT CONFIGURE_DEPENDS tests/unit/*.cpp)
+if(POOT_UNIT)
+  find_package(GTest REQUIRED)
+  add_executable(poot_unit ${POOT_UNIT})
+  target_compile_options(poot_unit PRIVATE ${POOT_WARNINGS})
+  target_compile_definitions(poot_unit PRIVATE POOT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_link_libraries(poot_unit PRIVATE poot_core GTest::gtest_main)
+endif()

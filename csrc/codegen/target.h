@@ -1,0 +1,29 @@
+// Facts about a target that schedules and lowerings read. Filled by the device (runtime) or by
+// name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace poot {
+
+enum class Isa : uint8_t { X86, Ptx };
+
+struct Target {
+  Isa isa = Isa::X86;
+  std::string cpu;             // LLVM name: "sapphirerapids", "sm_90a"
+  std::string features;        // LLVM feature string
+  uint32_t vector_bytes = 64;  // CPU: 64 (AVX-512), 32 (AVX2), 16
+  uint32_t warp = 32;          // GPU lanes in a warp
+  uint32_t max_threads = 1024;
+  uint32_t shared_bytes = 0;        // GPU workgroup memory
+  uint32_t cores = 1;               // CPU threads or GPU multiprocessors
+  uint64_t cache_bytes = 2u << 20;  // private cache of one core
+  std::string key() const;          // part of every artifact key
+  static Target host();             // reads the processor
+  static Target parse(
+      std::string_view name);  // "x86-64-v4", "x86-64-v3", "sm_80", "sm_90a"; throws Unsupported
+};
+
+}  // namespace poot

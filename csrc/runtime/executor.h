@@ -1,0 +1,59 @@
+// Executor: replays a Program on the CPU. Thread-safe and re-entrant: each call in flight leases
+// its own arena. Entries (one a symbol binding: sizes, grids, metadata and arena layout evaluated
+// once) are bounded, oldest dropped first.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+#include "runtime/host_services.h"
+#include "runtime/kernel_store.h"
+
+namespace poot::runtime {
+
+// One argument of a call. Tensors: data, sizes and strides as they came; ints: `integer`.
+struct CallArg {
+  TensorRef tensor;
+  int64_t integer = 0;
+};
+
+// One result. The host wraps it: `tensor.owner` holds the memory (fresh, or shared by several
+// results of one base); pass-through arguments and ints are told by the program's Result records.
+struct CallResult {
+  HostTensor tensor;
+  int64_t integer = 0;
+};
+
+class Executor {
+ public:
+  // `images[i]` is kernel i's. Throws InvalidGraph if the program does not check.
+  Executor(program::Program program, std::vector<std::shared_ptr<const Image>> images,
+           HostServices& host);
+  ~Executor();
+  const program::Program& program() const;
+  // Runs one call. Throws DeviceError when the call does not fit the program (sizes, strides,
+  // overlap of a mutated argument) before anything is written, and IndexError / ZeroDivision kinds
+  // through `StatusError`.
+  void run(std::span<const CallArg> args, std::span<CallResult> results);
+  uint64_t entries() const;
+  uint64_t arena_bytes() const;  // high-water mark over entries
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A kernel's status word was set: the host raises eager's exception.
+class StatusError : public Error {
+ public:
+  StatusError(uint32_t bits, const std::string& kernel);
+  uint32_t bits() const { return bits_; }
+
+ private:
+  uint32_t bits_;
+};
+
+}  // namespace poot::runtime

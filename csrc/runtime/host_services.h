@@ -1,0 +1,54 @@
+// What the runtime asks of its host. `_C` answers with torch, the tools and C++ tests with malloc,
+// so the whole compiler and runtime run without torch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "program/library.h"
+#include "support/dtype.h"
+
+namespace poot::runtime {
+
+// A strided tensor in the host's or the caller's memory.
+struct TensorRef {
+  void* data = nullptr;
+  DType dtype = DType::F32;
+  std::span<const int64_t> sizes, strides;  // elements
+  bool present() const { return data != nullptr || !sizes.empty(); }
+};
+
+// Memory that the host owns (a tensor of the framework): freed by the deleter.
+struct HostTensor {
+  void* data = nullptr;
+  std::shared_ptr<void> owner;
+  std::vector<int64_t> sizes, strides;
+};
+
+using RangeFn = void (*)(void* ctx, uint32_t first, uint32_t last);
+
+class HostServices {
+ public:
+  virtual ~HostServices() = default;
+  virtual void* allocate(size_t bytes) = 0;  // 64-byte aligned; throws DeviceError
+  virtual void free(void* p) = 0;
+  // Runs fn over [0, n) split into contiguous ranges on the host's thread team; returns when all
+  // ended.
+  virtual void parallel_for(uint32_t n, RangeFn fn, void* ctx) = 0;
+  virtual uint32_t threads() const = 0;
+  // Out-variant library call: writes into outs.
+  virtual void library_call(program::LibraryOp op, std::span<const TensorRef> inputs,
+                            std::span<const TensorRef> outs, std::span<const int64_t> ints,
+                            std::span<const double> floats) = 0;
+  // Library call that returns its own memory, one HostTensor a result.
+  virtual void library_call_owned(program::LibraryOp op, std::span<const TensorRef> inputs,
+                                  std::span<HostTensor> outs, std::span<const int64_t> ints,
+                                  std::span<const double> floats) = 0;
+  // Call number `call` of the host's own table of prepared calls.
+  virtual void opaque_call(uint32_t call, std::span<const TensorRef> inputs,
+                           std::span<const int64_t> symbols, std::span<HostTensor> outs) = 0;
+};
+
+}  // namespace poot::runtime

@@ -1,0 +1,71 @@
+// Compiled kernels: memory, then disk, then the worker. One store a process; thread-safe.
+//
+// Artifact key: content hash of KIR text + target key + worker build id + ABI version. On disk each
+// artifact is one checksummed file under POOT_CACHE_DIR, published by rename; anything damaged,
+// short or foreign is ignored and rewritten. A directory that others can write is refused (it holds
+// code). The build id is that of the worker this build shipped with, compiled in, so a warm cache
+// needs no worker.
+#pragma once
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/target.h"
+#include "program/kernel_abi.h"
+#include "support/hash.h"
+
+namespace poot::runtime {
+
+// Machine code mapped read-execute. Unmapped when the last reference goes.
+class Image {
+ public:
+  static std::shared_ptr<const Image> map(
+      std::string_view bytes);  // verifies; throws InvalidGraph image-C…
+  ~Image();
+  program::CpuEntry entry() const { return entry_; }
+  size_t size() const { return size_; }
+
+ private:
+  void* base_ = nullptr;
+  size_t size_ = 0;
+  program::CpuEntry entry_ = nullptr;
+};
+
+enum class KernelOrigin : uint8_t { Compiled, Disk, Memory };
+
+struct KernelArtifact {
+  std::string bytes;                   // image (CPU) or PTX text
+  std::shared_ptr<const Image> image;  // CPU only
+  KernelOrigin origin = KernelOrigin::Compiled;
+  double milliseconds = 0;
+  std::vector<std::string>
+      events;  // what went wrong on the way: "worker 3 died (signal 9), kernel retried"
+};
+
+class KernelStore {
+ public:
+  static KernelStore& instance();
+  // Starts compiling, or finds; equal requests in flight share one compile. The future throws
+  // CompileError. opt_level 0..2; a failed compile is retried once in a fresh worker, then at level
+  // 0.
+  std::shared_future<KernelArtifact> get(const std::string& kir, const Target& target,
+                                         int opt_level = 2);
+  // Starts the workers in the background, if any kernel could need them.
+  void warm_up();
+  struct Stats {
+    uint64_t compiled = 0, disk = 0, memory = 0, worker_restarts = 0, timeouts = 0,
+             cache_write_failures = 0;
+  };
+  Stats stats() const;
+  // Ids of live worker processes (tests, reports).
+  std::vector<int> worker_pids() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+  KernelStore();
+};
+
+}  // namespace poot::runtime
