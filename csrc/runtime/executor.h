@@ -34,7 +34,7 @@ class Executor {
            HostServices& host);
   ~Executor();
   const program::Program& program() const;
-  // Runs one call. Throws DeviceError when the call does not fit the program (sizes, strides,
+  // Runs one call. Throws ArgumentMismatch when the call does not fit the program (sizes, strides,
   // overlap of a mutated argument) before anything is written, and IndexError / ZeroDivision kinds
   // through `StatusError`.
   void run(std::span<const CallArg> args, std::span<CallResult> results);
@@ -44,6 +44,20 @@ class Executor {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// An argument does not have the dtype, sizes or strides that the program was compiled for, or a
+// mutated argument overlaps another. Thrown before anything is written.
+class ArgumentMismatch : public Error {
+ public:
+  enum class What : uint8_t { Kind, Dtype, Sizes, Strides, Overlap };
+  ArgumentMismatch(What what, uint32_t arg, const std::string& detail);
+  What what_kind() const { return what_; }
+  uint32_t arg() const { return arg_; }
+
+ private:
+  What what_;
+  uint32_t arg_;
 };
 
 // A kernel's status word was set: the host raises eager's exception.

@@ -34,6 +34,8 @@ class HostServices {
   virtual ~HostServices() = default;
   virtual void* allocate(size_t bytes) = 0;  // 64-byte aligned; throws DeviceError
   virtual void free(void* p) = 0;
+  // Fresh memory for results of one call; `owner` keeps it alive, `data` is 64-byte aligned.
+  virtual HostTensor allocate_output(size_t bytes) = 0;
   // Runs fn over [0, n) split into contiguous ranges on the host's thread team; returns when all
   // ended.
   virtual void parallel_for(uint32_t n, RangeFn fn, void* ctx) = 0;
@@ -42,11 +44,14 @@ class HostServices {
   virtual void library_call(program::LibraryOp op, std::span<const TensorRef> inputs,
                             std::span<const TensorRef> outs, std::span<const int64_t> ints,
                             std::span<const double> floats) = 0;
-  // Library call that returns its own memory, one HostTensor a result.
+  // Library call that returns its own memory, one HostTensor a result. The caller fills in the
+  // sizes and strides that the plan expects; the host returns exactly those, copying if the library
+  // chose others.
   virtual void library_call_owned(program::LibraryOp op, std::span<const TensorRef> inputs,
                                   std::span<HostTensor> outs, std::span<const int64_t> ints,
                                   std::span<const double> floats) = 0;
-  // Call number `call` of the host's own table of prepared calls.
+  // Call number `call` of the host's own table of prepared calls. Results as in library_call_owned,
+  // and never memory that an input owns.
   virtual void opaque_call(uint32_t call, std::span<const TensorRef> inputs,
                            std::span<const int64_t> symbols, std::span<HostTensor> outs) = 0;
 };
