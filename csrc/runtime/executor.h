@@ -11,6 +11,7 @@
 #include "program/program.h"
 #include "runtime/host_services.h"
 #include "runtime/kernel_store.h"
+#include "support/errors.h"
 
 namespace poot::runtime {
 
