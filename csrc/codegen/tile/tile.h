@@ -9,7 +9,9 @@
 // lowerings (codegen/lower) turn them into KIR: on the CPU vectors in a loop nest, on GPUs lanes.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -95,8 +97,7 @@ struct Inst {
 
 struct Block {
   std::vector<ValueId> params;
-  std::vector<Axis> axes;  // declared where their extents' scalars are in scope
-  std::vector<AxisId> axis_ids;
+  std::vector<AxisId> axis_ids;  // axes declared here: their extents' scalars are in scope
   std::vector<Inst> insts;
 };
 
@@ -138,11 +139,17 @@ struct Violation {
 std::vector<Violation> verify(const Program& p);
 void verify_or_throw(const Program& p);
 
+// Inclusive interval of an index expression.
+struct Bounds {
+  int64_t lo = INT64_MIN, hi = INT64_MAX;
+};
+
 // Builds a program; index expressions are simplified and interned (constants fold; (c*D + r) / D =
 // c and % D = r when 0 <= r < D is known from axis capacities).
 class TileBuilder {
  public:
-  explicit TileBuilder(std::string name);
+  // `symbols`: ranges of the symbols in the Dims passed in; unknown ones are unbounded.
+  explicit TileBuilder(std::string name, SymbolTable symbols = {});
   BufferId buffer(std::string name, DType dtype, bool written, uint32_t align = 1);
   void grid(uint32_t axis, Dim blocks);
   // index expressions
@@ -156,6 +163,10 @@ class TileBuilder {
   IndexId div(IndexId a, IndexId b);
   IndexId mod(IndexId a, IndexId b);
   IndexId min(IndexId a, IndexId b);
+  IndexId max(IndexId a, IndexId b);
+  // Inclusive bounds known from constants, capacities and symbol ranges; INT64_MIN and INT64_MAX
+  // stand for "unbounded".
+  Bounds bounds(IndexId i) const;
   // structure
   AxisId axis(std::string name, int64_t capacity, IndexId extent);
   ValueId block_id(uint32_t grid_axis);
@@ -165,6 +176,7 @@ class TileBuilder {
   ValueId load(BufferId b, IndexId index, std::vector<AxisId> axes, Mask mask = {},
                std::optional<ir::Scalar> other = std::nullopt);
   void store(BufferId b, IndexId index, ValueId v, Mask mask = {});
+  ValueId broadcast(ValueId v, std::vector<AxisId> axes);  // v itself if it has these axes
   ValueId pointwise(ir::OpCode op, DType result, std::vector<ValueId> args);
   ValueId reduce(ir::OpCode op, ValueId v, uint32_t axis);
   void check(ValueId all_true, uint32_t code);
@@ -178,8 +190,15 @@ class TileBuilder {
 
  private:
   IndexId intern(IndexNode n);
+  IndexId divmod(IndexOp op, IndexId a, IndexId b);
+  ValueId value(Type t);
+  Inst& push(Inst inst);
+  Block& block();
   Program program_;
-  struct Open;
+  SymbolTable symbols_;
+  std::map<std::array<uint64_t, 5>, IndexId> interned_;
+  std::map<ValueId, Bounds> scalar_bounds_;
+  struct Open;  // a for_ under construction
   std::vector<std::shared_ptr<Open>> open_;
 };
 
