@@ -17,7 +17,8 @@ enum class RequestKind : uint8_t {
   Row,          // body of `fused_row`: rows x trailing axes, reductions over exactly those
   Reduce,       // body of `fused_reduce`: reductions over any axes of one pointwise region
   Scatter,      // scatter_update / update_slice into an existing buffer; body: one Update equation
-            // whose operand 0 is the output buffer itself (in place), other operands may be views
+                // whose operand 0 is the output buffer itself (in place): the kernel's buffers are
+                // the body's other inputs, in order, then the output; inputs[0] equals outputs[0]
 };
 
 struct KernelRequest {
@@ -26,7 +27,11 @@ struct KernelRequest {
   std::shared_ptr<const ir::Graph> body;
   std::vector<ir::Layout> inputs;   // of body inputs, in order
   std::vector<ir::Layout> outputs;  // of body outputs, in order
-  std::string str() const;          // text: the body with layouts; equal text, equal kernel
+  // Elementwise only: for each output the body input whose memory it overwrites, each element read
+  // only for the same position, or -1. Empty: no output shares memory with an input. Both stay
+  // buffers of the kernel, which must not assume that they are disjoint.
+  std::vector<int32_t> in_place;
+  std::string str() const;  // text: the body with layouts; equal text, equal kernel
 };
 
 }  // namespace poot::passes

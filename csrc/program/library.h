@@ -12,6 +12,12 @@ enum class LibraryOp : uint8_t {
 #undef LIB
 };
 
+inline constexpr int kLibraryOpCount = 0
+#define LIB(...) +1
+#include "program/library.def"
+#undef LIB
+    ;
+
 struct LibraryInfo {
   std::string_view name;
   bool out_variant;
