@@ -258,6 +258,14 @@ void Executor::run(std::span<const CallArg> args, std::span<CallResult> results)
   }
 }
 
+std::vector<int64_t> Executor::wanted_strides(std::span<const CallArg> args, uint32_t arg) const {
+  const std::vector<int64_t> symbols = impl_->binder->symbols(args);
+  std::vector<int64_t> out;
+  for (const Dim& d : std::get<program::ArgTensor>(impl_->program.args[arg]).strides)
+    out.push_back(d.eval(symbols));
+  return out;
+}
+
 uint64_t Executor::entries() const {
   std::lock_guard lock(impl_->mutex);
   return impl_->entries.size();

@@ -39,6 +39,8 @@ class Executor {
   // overlap of a mutated argument) before anything is written, and IndexError / ZeroDivision kinds
   // through `StatusError`.
   void run(std::span<const CallArg> args, std::span<CallResult> results);
+  // Strides that the program wants of a tensor argument, for this call's symbols.
+  std::vector<int64_t> wanted_strides(std::span<const CallArg> args, uint32_t arg) const;
   uint64_t entries() const;
   uint64_t arena_bytes() const;  // high-water mark over entries
 

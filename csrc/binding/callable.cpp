@@ -1,0 +1,213 @@
+// A call: unpack the list (tensors keep their memory alive here, the list is emptied early so that
+// the caller's references go), run the executor with the GIL released and below ADInplaceOrView
+// (version counters then come out as eager's), wrap the results.
+
+#include "binding/callable.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <structmember.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "binding/torch_types.h"
+#include "program/kernel_abi.h"
+
+namespace poot::binding {
+namespace py = pybind11;
+namespace {
+
+using runtime::ArgumentMismatch;
+using runtime::CallArg;
+using runtime::CallResult;
+
+class Call {
+ public:
+  explicit Call(LoadedProgram& loaded) : loaded_(loaded), program_(loaded.executor->program()) {}
+
+  // Fills the arguments from the list; false with a Python error set.
+  bool unpack(PyObject* list) {
+    const Py_ssize_t n = static_cast<Py_ssize_t>(program_.args.size());
+    if (!PyList_Check(list) || PyList_GET_SIZE(list) != n) {
+      PyErr_Format(PyExc_TypeError, "poot: the compiled graph takes a list of %zd arguments", n);
+      return false;
+    }
+    tensors_.resize(n);
+    args_.resize(n);
+    for (Py_ssize_t i = 0; i < n; ++i)
+      if (!unpack_one(i, PyList_GET_ITEM(list, i))) return false;
+    return PyList_SetSlice(list, 0, n, nullptr) == 0;
+  }
+
+  void run() {
+    results_.resize(program_.results.size());
+    // Each pass mends one argument; a mended argument cannot mismatch again.
+    for (size_t pass = 0; pass <= args_.size(); ++pass) {
+      try {
+        loaded_.executor->run(args_, results_);
+        return;
+      } catch (const ArgumentMismatch& e) {
+        if (e.what_kind() != ArgumentMismatch::What::Strides || is_mutated(e.arg())) throw;
+        restride(e.arg());
+      }
+    }
+  }
+
+  PyObject* pack() {
+    PyObject* out = PyList_New(static_cast<Py_ssize_t>(results_.size()));
+    if (!out) return nullptr;
+    for (size_t i = 0; i < results_.size(); ++i) {
+      PyObject* o = pack_one(i);
+      if (!o) {
+        Py_DECREF(out);
+        return nullptr;
+      }
+      PyList_SET_ITEM(out, static_cast<Py_ssize_t>(i), o);
+    }
+    return out;
+  }
+
+ private:
+  bool unpack_one(Py_ssize_t i, PyObject* o) {
+    if (std::holds_alternative<program::ArgNone>(program_.args[i])) {
+      if (THPVariable_Check(o)) tensors_[i] = THPVariable_Unpack(o);
+      return true;
+    }
+    if (std::holds_alternative<program::ArgInt>(program_.args[i])) {
+      args_[i].integer = PyLong_AsLongLong(o);
+      return !(args_[i].integer == -1 && PyErr_Occurred());
+    }
+    if (!THPVariable_Check(o)) {
+      PyErr_Format(PyExc_TypeError, "poot: argument %zd is %s, the graph was traced with a tensor",
+                   i, Py_TYPE(o)->tp_name);
+      return false;
+    }
+    tensors_[i] = THPVariable_Unpack(o);
+    at::Tensor& t = tensors_[i];
+    if (t.is_neg() || t.is_conj()) t = t.resolve_neg().resolve_conj();
+    if (t.layout() != at::kStrided || !t.device().is_cpu()) {
+      PyErr_Format(PyExc_RuntimeError, "poot: argument %zd is not a strided CPU tensor", i);
+      return false;
+    }
+    set_arg(i);
+    return true;
+  }
+
+  void set_arg(size_t i) {
+    const at::Tensor& t = tensors_[i];
+    auto& ref = args_[i].tensor;
+    ref.data = const_cast<void*>(t.const_data_ptr());
+    ref.dtype = from_torch(t.scalar_type());
+    ref.sizes = {t.sizes().data(), t.sizes().size()};
+    ref.strides = {t.strides().data(), t.strides().size()};
+  }
+
+  bool is_mutated(uint32_t arg) const {
+    const auto* t = std::get_if<program::ArgTensor>(&program_.args[arg]);
+    return t && t->mutated;
+  }
+
+  void restride(uint32_t arg) {
+    const std::vector<int64_t> strides = loaded_.executor->wanted_strides(args_, arg);
+    tensors_[arg] = with_strides(tensors_[arg], strides);
+    set_arg(arg);
+  }
+
+  PyObject* pack_one(size_t i) {
+    const program::Result& r = program_.results[i];
+    if (const auto* a = std::get_if<program::ResultArg>(&r))
+      return THPVariable_Wrap(tensors_[a->arg]);
+    if (std::holds_alternative<program::ResultInt>(r))
+      return PyLong_FromLongLong(results_[i].integer);
+    if (std::holds_alternative<program::ResultNone>(r)) Py_RETURN_NONE;
+    const program::View& v = program_.views[std::get<program::ResultView>(r).view.index];
+    const program::Buffer& buffer = program_.buffers[v.buffer.index];
+    runtime::HostTensor t = std::move(results_[i].tensor);
+    if (buffer.cls == program::BufferClass::Input)
+      t.owner = std::make_shared<at::Tensor>(tensors_[buffer.index]);
+    return THPVariable_Wrap(wrap(t, v.dtype));
+  }
+
+  LoadedProgram& loaded_;
+  const program::Program& program_;
+  std::vector<at::Tensor> tensors_;
+  std::vector<CallArg> args_;
+  std::vector<CallResult> results_;
+};
+
+PyObject* run_boxed(LoadedProgram& loaded, PyObject* list) {
+  Call call(loaded);
+  if (!call.unpack(list)) return nullptr;
+  try {
+    py::gil_scoped_release no_gil;
+    at::AutoDispatchBelowADInplaceOrView below;
+    call.run();
+  } catch (const runtime::StatusError& e) {
+    if (e.bits() & program::kIndexOutOfRange)
+      throw c10::IndexError({__func__, __FILE__, 0}, e.what());
+    throw c10::Error({__func__, __FILE__, 0}, e.what());
+  }
+  return call.pack();
+}
+
+// ---- the Python type
+
+struct CallableObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject* dict;
+  std::shared_ptr<LoadedProgram>* program;
+};
+
+PyObject* callable_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kw) {
+  HANDLE_TH_ERRORS
+  if (PyVectorcall_NARGS(nargsf) != 1 || (kw && PyTuple_GET_SIZE(kw))) {
+    PyErr_SetString(PyExc_TypeError, "poot: the compiled graph takes one list");
+    return nullptr;
+  }
+  return run_boxed(**reinterpret_cast<CallableObject*>(self)->program, args[0]);
+  END_HANDLE_TH_ERRORS
+}
+
+void callable_dealloc(PyObject* self) {
+  auto* c = reinterpret_cast<CallableObject*>(self);
+  PyTypeObject* type = Py_TYPE(self);
+  delete c->program;
+  Py_CLEAR(c->dict);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyGetSetDef callable_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyMemberDef callable_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(CallableObject, vectorcall), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(CallableObject, dict), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyType_Slot callable_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(callable_dealloc)},
+                                {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                                {Py_tp_getset, callable_getset},
+                                {Py_tp_members, callable_members},
+                                {0, nullptr}};
+PyType_Spec callable_spec = {"poot_torch._C.CompiledGraph", sizeof(CallableObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, callable_slots};
+PyTypeObject* callable_type = nullptr;
+
+}  // namespace
+
+void register_callable_type() {
+  callable_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&callable_spec));
+  if (!callable_type) throw py::error_already_set();
+}
+
+py::object make_callable(std::shared_ptr<LoadedProgram> program) {
+  auto* c = PyObject_New(CallableObject, callable_type);
+  if (!c) throw py::error_already_set();
+  c->vectorcall = callable_vectorcall;
+  c->dict = nullptr;
+  c->program = new std::shared_ptr<LoadedProgram>(std::move(program));
+  auto object = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(c));
+  object.attr("_boxed_call") = true;
+  return object;
+}
+
+}  // namespace poot::binding

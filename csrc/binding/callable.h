@@ -1,0 +1,24 @@
+// The boxed callable that AOTAutograd keeps: a vectorcall object with no Python on its path.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <memory>
+
+#include "binding/torch_host.h"
+#include "runtime/executor.h"
+
+namespace poot::binding {
+
+struct LoadedProgram {
+  std::shared_ptr<OpaqueTable> calls;
+  std::unique_ptr<TorchHost> host;
+  std::unique_ptr<runtime::Executor> executor;
+};
+
+// Takes one list of arguments, empties it, returns a list of results. `_boxed_call` is set in its
+// __dict__: AOTAutograd wraps the backward by functools.wraps, which copies only that.
+pybind11::object make_callable(std::shared_ptr<LoadedProgram> program);
+void register_callable_type();
+
+}  // namespace poot::binding

@@ -1,0 +1,109 @@
+// The module poot_torch._C.
+
+#include <torch/csrc/utils/pybind.h>
+
+#include "binding/callable.h"
+#include "binding/graph_binding.h"
+#include "binding/report.h"
+#include "compiler/compile.h"
+#include "runtime/kernel_store.h"
+
+namespace poot::binding {
+namespace py = pybind11;
+namespace {
+
+// The typed errors, under one base; poot_torch.errors re-exports them.
+void bind_errors(py::module_& m) {
+  static py::exception<Error> base(m, "PootError", PyExc_RuntimeError);
+  static py::exception<InvalidGraph> invalid(m, "InvalidGraph", base.ptr());
+  static py::exception<Unsupported> unsupported(m, "Unsupported", base.ptr());
+  static py::exception<CompileError> compile(m, "CompileError", base.ptr());
+  static py::exception<DeviceError> device(m, "DeviceError", base.ptr());
+  static py::exception<InternalError> internal(m, "InternalError", base.ptr());
+  py::register_exception_translator([](std::exception_ptr p) {
+    try {
+      if (p) std::rethrow_exception(p);
+    } catch (const InvalidGraph& e) {
+      py::set_error(invalid, e.what());
+    } catch (const Unsupported& e) {
+      py::set_error(unsupported, e.what());
+    } catch (const CompileError& e) {
+      py::set_error(compile, e.what());
+    } catch (const DeviceError& e) {
+      py::set_error(device, e.what());
+    } catch (const InternalError& e) {
+      py::set_error(internal, e.what());
+    } catch (const Error& e) {
+      py::set_error(base, e.what());
+    }
+  });
+}
+
+// (callable, report) of one graph. options: fuse: bool, memory_limit_bytes: int, target: str.
+py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
+                  const passes::Options& options, const std::string& target_name,
+                  std::shared_ptr<OpaqueTable> calls) {
+  compiler::Compiled compiled;
+  {
+    py::gil_scoped_release no_gil;
+    const Target target = target_name.empty() ? Target::host() : Target::parse(target_name);
+    compiled = compiler::compile(graph, signature, target, options);
+  }
+  py::dict report = report_dict(compiled);
+  auto loaded = std::make_shared<LoadedProgram>();
+  loaded->calls = std::move(calls);
+  loaded->host = std::make_unique<TorchHost>(loaded->calls);
+  loaded->executor = std::make_unique<runtime::Executor>(std::move(compiled.program),
+                                                         std::move(compiled.images), *loaded->host);
+  return py::make_tuple(make_callable(std::move(loaded)), report);
+}
+
+void bind_compile(py::module_& m) {
+  py::class_<OperandSlot>(m, "OperandSlot").def(py::init<uint32_t>(), py::arg("index"));
+  py::class_<OpaqueTable, std::shared_ptr<OpaqueTable>>(m, "OpaqueTable")
+      .def(py::init<>())
+      .def("add", &OpaqueTable::add, py::arg("name"), py::arg("overload"), py::arg("args"),
+           py::arg("kwargs"))
+      .def("__len__", &OpaqueTable::size);
+  m.def(
+      "compile",
+      [](const ir::Graph& graph, const passes::Signature& signature,
+         std::shared_ptr<OpaqueTable> calls, bool fuse, int64_t memory_limit_bytes,
+         const std::string& target) {
+        passes::Options options;
+        options.fuse = fuse;
+        options.memory_limit_bytes = memory_limit_bytes;
+        return compile(graph, signature, options, target, std::move(calls));
+      },
+      py::arg("graph"), py::arg("signature"), py::arg("calls"), py::arg("fuse") = true,
+      py::arg("memory_limit_bytes") = 0, py::arg("target") = "");
+  m.def("warm_up", [] { runtime::KernelStore::instance().warm_up(); });
+  m.def("worker_pids", [] { return runtime::KernelStore::instance().worker_pids(); });
+  m.def("store_stats", [] {
+    const auto s = runtime::KernelStore::instance().stats();
+    py::dict d;
+    d["compiled"] = s.compiled;
+    d["disk"] = s.disk;
+    d["memory"] = s.memory;
+    d["worker_restarts"] = s.worker_restarts;
+    d["timeouts"] = s.timeouts;
+    d["cache_write_failures"] = s.cache_write_failures;
+    return d;
+  });
+  m.def(
+      "target_key",
+      [](const std::string& name) {
+        return (name.empty() ? Target::host() : Target::parse(name)).key();
+      },
+      py::arg("name") = "");
+}
+
+}  // namespace
+}  // namespace poot::binding
+
+PYBIND11_MODULE(_C, m) {
+  poot::binding::register_callable_type();
+  poot::binding::bind_errors(m);
+  poot::binding::bind_graph(m);
+  poot::binding::bind_compile(m);
+}

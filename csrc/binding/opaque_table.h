@@ -1,0 +1,58 @@
+// Prepared dispatcher calls of one program: operator, constants, and where operands go.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/dim.h"
+
+namespace poot::binding {
+
+// Marks an operand in the arguments handed in from Python: number `index` of the equation's inputs.
+struct OperandSlot {
+  uint32_t index;
+};
+
+class OpaqueTable {
+ public:
+  // `args` and `kwargs` hold constants, OperandSlots, Dims, and lists of these, as the schema
+  // orders them. Returns the call's number. Throws if the operator is unknown or an argument does
+  // not convert.
+  uint32_t add(const std::string& name, const std::string& overload, const pybind11::tuple& args,
+               const pybind11::dict& kwargs);
+  // Runs a call; all tensors among its results, lists flattened.
+  std::vector<at::Tensor> call(uint32_t call, std::span<const at::Tensor> operands,
+                               std::span<const int64_t> symbols) const;
+  const std::string& name(uint32_t call) const { return calls_.at(call).name; }
+  size_t size() const { return calls_.size(); }
+
+ private:
+  struct Element {
+    enum Kind : uint8_t { None, Operand, Size } kind = None;
+    uint32_t operand = 0;
+    Dim size;
+  };
+  struct Argument {
+    enum Kind : uint8_t { Constant, One, TensorList, OptionalTensorList, IntList } kind = Constant;
+    c10::IValue constant;
+    bool wants_tensor = false;  // a size stands where the schema says Tensor
+    std::vector<Element> elements;
+  };
+  struct Call {
+    c10::OperatorHandle op;
+    std::string name;
+    std::vector<Argument> args;
+  };
+  static Element element(const pybind11::handle& o);
+  static Argument argument(const pybind11::handle& o, const c10::Argument& formal);
+  static c10::IValue load(const Argument& a, std::span<const at::Tensor> operands,
+                          std::span<const int64_t> symbols);
+  std::vector<Call> calls_;
+};
+
+}  // namespace poot::binding

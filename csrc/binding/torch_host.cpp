@@ -1,0 +1,120 @@
+#include "binding/torch_host.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/CPUAllocator.h>
+
+#include "binding/library_calls.h"
+#include "binding/openmp_team.h"
+#include "binding/torch_types.h"
+
+namespace poot::binding {
+
+at::Tensor borrow(const runtime::TensorRef& ref) {
+  if (!ref.present()) return {};
+  return at::from_blob(ref.data, at::IntArrayRef(ref.sizes.data(), ref.sizes.size()),
+                       at::IntArrayRef(ref.strides.data(), ref.strides.size()),
+                       at::TensorOptions(to_torch(ref.dtype)));
+}
+
+at::Tensor wrap(const runtime::HostTensor& t, DType dtype) {
+  const at::Tensor& base = *static_cast<const at::Tensor*>(t.owner.get());
+  const c10::Storage& storage = base.storage();
+  at::Tensor out = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(to_torch(dtype)));
+  const int64_t bytes = static_cast<const char*>(t.data) - static_cast<const char*>(storage.data());
+  out.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes, t.strides, bytes / byte_size(dtype));
+  return out;
+}
+
+runtime::HostTensor own(at::Tensor t) {
+  runtime::HostTensor out;
+  out.data = t.data_ptr();
+  out.sizes = t.sizes().vec();
+  out.strides = t.strides().vec();
+  out.owner = std::make_shared<at::Tensor>(std::move(t));
+  return out;
+}
+
+at::Tensor with_strides(const at::Tensor& t, at::IntArrayRef strides) {
+  bool equal = t.numel() == 0;
+  if (!equal) {
+    equal = true;
+    for (int64_t d = 0; d < t.dim(); ++d)
+      if (t.size(d) > 1 && t.stride(d) != strides[d]) equal = false;
+  }
+  if (equal) return t;
+  at::Tensor out = at::empty_strided(t.sizes(), strides, t.options());
+  out.copy_(t);
+  return out;
+}
+
+void* TorchHost::allocate(size_t bytes) {
+  return c10::GetCPUAllocator()->raw_allocate(bytes);
+}
+
+void TorchHost::free(void* p) {
+  c10::GetCPUAllocator()->raw_deallocate(p);
+}
+
+runtime::HostTensor TorchHost::allocate_output(size_t bytes) {
+  c10::Allocator* allocator = c10::GetCPUAllocator();
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(bytes), allocator->allocate(bytes),
+      allocator, /*resizable=*/true);
+  at::Tensor base = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(at::kByte));
+  runtime::HostTensor t;
+  t.data = base.storage().mutable_data();
+  t.owner = std::make_shared<at::Tensor>(std::move(base));
+  return t;
+}
+
+void TorchHost::parallel_for(uint32_t n, runtime::RangeFn fn, void* ctx) {
+  run_on_team(n, fn, ctx);
+}
+
+uint32_t TorchHost::threads() const {
+  return static_cast<uint32_t>(at::get_num_threads());
+}
+
+void TorchHost::library_call(program::LibraryOp op, std::span<const runtime::TensorRef> inputs,
+                             std::span<const runtime::TensorRef> outs,
+                             std::span<const int64_t> ints, std::span<const double> floats) {
+  call_library_out(op, inputs, outs, ints, floats);
+}
+
+void TorchHost::library_call_owned(program::LibraryOp op,
+                                   std::span<const runtime::TensorRef> inputs,
+                                   std::span<runtime::HostTensor> outs,
+                                   std::span<const int64_t> ints, std::span<const double> floats) {
+  call_library(op, inputs, outs, ints, floats);
+}
+
+void TorchHost::opaque_call(uint32_t call, std::span<const runtime::TensorRef> inputs,
+                            std::span<const int64_t> symbols, std::span<runtime::HostTensor> outs) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(inputs.size());
+  for (const runtime::TensorRef& t : inputs) tensors.push_back(borrow(t));
+  std::vector<at::Tensor> results = calls_->call(call, tensors, symbols);
+  if (results.size() != outs.size())
+    throw DeviceError(calls_->name(call) + " returned " + std::to_string(results.size()) +
+                      " tensors, traced with " + std::to_string(outs.size()));
+  for (size_t i = 0; i < outs.size(); ++i) {
+    at::Tensor& r = results[i];
+    if (r.sizes() != at::IntArrayRef(outs[i].sizes))
+      throw DeviceError(calls_->name(call) + " returned other sizes than it was traced with");
+    // A result that views an operand would die with the arena: it gets memory of its own.
+    for (const at::Tensor& in : tensors)
+      if (in.defined() && r.storage().data() == in.storage().data() && in.numel() > 0) {
+        r = r.clone();
+        break;
+      }
+    outs[i] = own(with_strides(r, outs[i].strides));
+  }
+}
+
+}  // namespace poot::binding

@@ -1,0 +1,43 @@
+// HostServices of torch: memory from its allocators, its thread team, its libraries, its
+// dispatcher.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "binding/opaque_table.h"
+#include "runtime/host_services.h"
+
+namespace poot::binding {
+
+// A tensor that views memory which somebody else keeps alive for the duration of the call.
+at::Tensor borrow(const runtime::TensorRef& ref);
+// The result tensor: `owner` is an at::Tensor whose storage holds `data`.
+at::Tensor wrap(const runtime::HostTensor& t, DType dtype);
+runtime::HostTensor own(at::Tensor t);
+// `t` itself if it has these strides (where a dim's size exceeds 1), else a copy that has.
+at::Tensor with_strides(const at::Tensor& t, at::IntArrayRef strides);
+
+class TorchHost : public runtime::HostServices {
+ public:
+  explicit TorchHost(std::shared_ptr<OpaqueTable> calls) : calls_(std::move(calls)) {}
+  void* allocate(size_t bytes) override;
+  void free(void* p) override;
+  runtime::HostTensor allocate_output(size_t bytes) override;
+  void parallel_for(uint32_t n, runtime::RangeFn fn, void* ctx) override;
+  uint32_t threads() const override;
+  void library_call(program::LibraryOp op, std::span<const runtime::TensorRef> inputs,
+                    std::span<const runtime::TensorRef> outs, std::span<const int64_t> ints,
+                    std::span<const double> floats) override;
+  void library_call_owned(program::LibraryOp op, std::span<const runtime::TensorRef> inputs,
+                          std::span<runtime::HostTensor> outs, std::span<const int64_t> ints,
+                          std::span<const double> floats) override;
+  void opaque_call(uint32_t call, std::span<const runtime::TensorRef> inputs,
+                   std::span<const int64_t> symbols, std::span<runtime::HostTensor> outs) override;
+
+ private:
+  std::shared_ptr<OpaqueTable> calls_;
+};
+
+}  // namespace poot::binding
