@@ -27,6 +27,12 @@ constexpr bool is_float(Elem e) {
   return e >= Elem::F16;
 }
 std::string_view name(Elem e);
+std::optional<Elem> elem_from_name(std::string_view s);
+// The low bits of an element: what a value of that type may hold.
+constexpr uint64_t low_bits(int64_t width) {
+  return width >= 64 ? ~uint64_t{0} : (uint64_t{1} << width) - 1;
+}
+inline constexpr int kMaxLanes = 64;
 
 struct Type {
   Elem elem = Elem::I64;
@@ -42,6 +48,23 @@ enum class Op : uint8_t {
 #include "codegen/kir/kir.def"
 #undef KIR
 };
+
+inline constexpr int kOpCount = 0
+#define KIR(...) +1
+#include "codegen/kir/kir.def"
+#undef KIR
+    ;
+
+// A row of kir.def.
+struct OpInfo {
+  Op op;
+  std::string_view name;  // as in the text: without a trailing underscore
+  std::string_view operands, result, attrs, targets;
+  bool has(std::string_view attr) const;  // attrs names it
+  bool supports(Isa isa) const;
+};
+const OpInfo& op_info(Op op);
+std::optional<Op> op_from_name(std::string_view name);
 
 enum class Pred : uint8_t {
   eq,
@@ -67,8 +90,13 @@ enum class Pred : uint8_t {
   fult,
   fule,
   fugt,
-  fuge  // fcmp (fu..: or unordered)
+  fuge  // fcmp (fu..: or unordered; the text drops the f)
 };
+constexpr bool is_float(Pred p) {
+  return p >= Pred::oeq;
+}
+std::string_view name(Pred p);
+std::optional<Pred> pred_from_name(std::string_view s, bool of_float);
 
 using ValueId = Id<struct KirValueTag>;
 using ObjectId = Id<struct KirObjectTag>;
@@ -123,7 +151,9 @@ struct Kernel {
   std::string str() const;
 };
 
-Kernel parse_kernel(std::string_view text);  // throws InvalidGraph kir-… with line:column
+// Throws InvalidGraph kir-… with line:column; the result is verified. print(parse(text)) == text
+// for text that print made: values are numbered in the order of their definitions.
+Kernel parse_kernel(std::string_view text);
 
 struct Violation {
   std::string constraint, where, detail;
@@ -195,6 +225,7 @@ class KirBuilder {
   void begin_if(ValueId cond);
   void begin_else(std::vector<ValueId> yielded);
   std::vector<ValueId> end_if(std::vector<ValueId> yielded);
+  std::vector<ValueId> close();
   ValueId new_value(Type t);
   Inst& append(Inst inst);
 

@@ -1,0 +1,96 @@
+// Target names, and the host's. The levels are LLVM's: a name fixes the features, so that the same
+// name gives the same code on every machine; only host() reads the machine. It takes the highest
+// level that the processor has (the compiler's run-time reads cpuid, and asks the system whether it
+// saves the registers).
+#include "codegen/target.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "support/env.h"
+#include "support/errors.h"
+
+namespace poot {
+namespace {
+
+struct Named {
+  std::string_view name, cpu, features;
+  uint32_t vector_bytes;
+};
+constexpr Named kCpus[] = {
+    {"sapphirerapids", "sapphirerapids", "-prefer-256-bit", 64},
+    {"x86-64-v4", "x86-64-v4", "-prefer-256-bit", 64},
+    {"x86-64-v3", "x86-64-v3", "", 32},
+};
+
+struct Gpu {
+  std::string_view name, features;
+  uint32_t shared_bytes, cores;
+};
+constexpr Gpu kGpus[] = {{"sm_80", "+ptx70", 163 << 10, 108}, {"sm_90a", "+ptx80", 227 << 10, 132}};
+
+std::string_view host_name() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                  __builtin_cpu_supports("avx512cd");
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                  __builtin_cpu_supports("bmi2");
+  const bool spr = __builtin_cpu_supports("avx512fp16") && __builtin_cpu_supports("avx512bf16") &&
+                   __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vnni") &&
+                   __builtin_cpu_supports("amx-bf16") && __builtin_cpu_supports("amx-int8");
+  if (v4 && spr) return "sapphirerapids";
+  if (v4) return "x86-64-v4";
+  if (v3) return "x86-64-v3";
+#endif
+  throw Unsupported("this processor", "AVX2, FMA and BMI2 are needed");
+}
+
+}  // namespace
+
+Target Target::parse(std::string_view name) {
+  Target t;
+  for (const Named& n : kCpus) {
+    if (n.name != name) continue;
+    t.isa = Isa::X86;
+    t.cpu = n.cpu;
+    t.features = n.features;
+    t.vector_bytes = n.vector_bytes;
+    t.warp = 1;
+    t.max_threads = 1;
+    return t;
+  }
+  for (const Gpu& g : kGpus) {
+    if (g.name != name) continue;
+    t.isa = Isa::Ptx;
+    t.cpu = g.name;
+    t.features = g.features;
+    t.vector_bytes = 16;
+    t.shared_bytes = g.shared_bytes;
+    t.cores = g.cores;
+    return t;
+  }
+  throw Unsupported("target '" + std::string(name) + "'",
+                    "known are sapphirerapids, x86-64-v4, x86-64-v3, sm_80, sm_90a");
+}
+
+Target Target::host() {
+  const std::string chosen = env::get(env::Var::POOT_TARGET);
+  Target t = parse(chosen.empty() ? host_name() : std::string_view(chosen));
+  if (t.isa != Isa::X86) return t;
+  t.cores = std::max(1u, std::thread::hardware_concurrency());
+  const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (l2 > 0) t.cache_bytes = static_cast<uint64_t>(l2);
+  return t;
+}
+
+std::string Target::key() const {
+  return cpu + ";" + features + ";" + std::to_string(vector_bytes) + ";" +
+         std::to_string(shared_bytes) + ";" + std::to_string(cores) + ";" +
+         std::to_string(cache_bytes);
+}
+
+}  // namespace poot
