@@ -18,6 +18,6 @@ if(POOT_BINDING_SOURCES)
   target_compile_options(_C PRIVATE ${POOT_WARNINGS} -Wno-unused-parameter -Wno-deprecated-declarations)
   target_link_directories(_C PRIVATE ${TORCH_ROOT}/lib)
   target_link_libraries(_C PRIVATE poot_core torch_python torch torch_cpu c10)
-  set_target_properties(_C PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/poot_torch
+  set_target_properties(_C PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${POOT_OUTPUT_DIR}
     BUILD_RPATH "" SKIP_BUILD_RPATH ON)
 endif()
