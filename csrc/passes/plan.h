@@ -17,14 +17,23 @@ struct SignatureArg {
   ir::ValueId value;  // Tensor: the graph input
   Dim expr;           // Int
 };
+// A Tensor result is never the memory of an argument (unless it is a copy-free view of a constant
+// or of another result); an argument that is handed back as it is has kind Arg.
 struct SignatureResult {
-  enum class Kind : uint8_t { Tensor, Int, None } kind = Kind::None;
+  enum class Kind : uint8_t { Tensor, Int, None, Arg } kind = Kind::None;
   uint32_t output = 0;  // Tensor: index among the graph's outputs (kind Result)
   Dim expr;             // Int
+  uint32_t arg = 0;     // Arg: position among the callable's arguments
+};
+// A graph input of storage Const: its bytes, contiguous.
+struct SignatureConst {
+  ir::ValueId value;
+  std::string data;
 };
 struct Signature {
   std::vector<SignatureArg> args;
   std::vector<SignatureResult> results;
+  std::vector<SignatureConst> constants;
   // Argument positions whose memory the callee may overwrite once it is dead (donated backward
   // inputs).
   std::vector<uint32_t> donated;
