@@ -1,6 +1,6 @@
 """Builds _C (against the torch of this interpreter) and the worker poot-kernelc (LLVM linked in) through CMake.
 
-    pip install --no-build-isolation .     # uses the torch that is installed
+pip install --no-build-isolation .     # uses the torch that is installed
 """
 
 import os
@@ -29,11 +29,19 @@ def torch_requirement():
 class CMakeBuild(build_ext):
     def run(self):
         # In place: beside the sources, tests too, incremental. For a wheel: into the build folder.
-        package = ROOT / "poot_torch" if self.inplace else pathlib.Path(self.build_lib).resolve() / "poot_torch"
+        package = (
+            ROOT / "poot_torch" if self.inplace else pathlib.Path(self.build_lib).resolve() / "poot_torch"
+        )
         build = ROOT / "build" if self.inplace else pathlib.Path(self.build_temp).resolve()
         build.mkdir(parents=True, exist_ok=True)
         configure = [
-            "cmake", "-S", str(ROOT), "-B", str(build), "-G", "Ninja",
+            "cmake",
+            "-S",
+            str(ROOT),
+            "-B",
+            str(build),
+            "-G",
+            "Ninja",
             f"-DPython_EXECUTABLE={sys.executable}",
             f"-DPOOT_OUTPUT_DIR={package}",
             f"-DPOOT_TESTS={'ON' if self.inplace else 'OFF'}",

@@ -83,9 +83,7 @@ def test_include_rules():
 def test_no_header_is_dead():
     included = {inc for p in [*sources(), *tracked("tests/*.cpp", "tests/**/*.cpp")] for inc in includes(p)}
     dead = [
-        rel
-        for p in sources()
-        if p.suffix == ".h" and (rel := p.relative_to(CSRC).as_posix()) not in included
+        rel for p in sources() if p.suffix == ".h" and (rel := p.relative_to(CSRC).as_posix()) not in included
     ]
     assert not dead, f"headers that nothing includes: {dead}"
 
@@ -107,7 +105,9 @@ def test_no_python_module_is_dead():
     text = "\n".join(p.read_text() for p in tracked("*.py", "*.toml", "Makefile"))
     for name, path in names.items():
         stem = name.rsplit(".", 1)[-1]
-        assert re.search(rf"(import|from)\s[^\n]*\b{stem}\b|\b{re.escape(name)}\b|\"{stem}\"", text), f"nothing imports {path}"
+        assert re.search(rf"(import|from)\s[^\n]*\b{stem}\b|\b{re.escape(name)}\b|\"{stem}\"", text), (
+            f"nothing imports {path}"
+        )
 
 
 def test_files_are_small():

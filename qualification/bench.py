@@ -1,0 +1,121 @@
+"""Steady state of the demo models, paired in one process: poot against eager and PyTorch's default compiler.
+
+    python -m qualification.bench                       # all demo models, fp32 and bf16
+    python -m qualification.bench --models bert --dtypes bf16 --rounds 15 --json out.json
+
+A row gives each peer's time a call, poot's ratio to the faster peer (above 1: poot is faster) as median and p10-p90
+over the rounds, and the error against float64 relative to eager's, which gates the timing. Without a C++ compiler the
+default compiler cannot run; its column then says so and eager alone is the peer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import pathlib
+import sys
+
+import torch
+
+from poot_torch import demo_models
+from poot_torch.accuracy import error_against
+from qualification.paired import measure
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+GATE = 0.9  # no model may be slower than this share of the faster peer's speed
+
+
+def bench_case(case: demo_models.Case, dtype: torch.dtype, *, rounds: int, block_seconds: float) -> dict:
+    reference = case.build(dtype, 0, True)()
+    instances = {name: case.build(dtype, 0, False) for name in ("eager", "inductor", "poot")}
+    calls, notes = {"eager": instances["eager"].fn}, []
+    for backend in ("inductor", "poot"):
+        torch._dynamo.reset()
+        options = {"strict": True} if backend == "poot" else None
+        fn = torch.compile(instances[backend].fn, backend=backend, options=options)
+        try:
+            instances[backend].reset()
+            fn(*instances[backend].args)
+        except Exception as e:
+            if backend == "poot":
+                raise
+            notes.append(f"inductor does not run here: {type(e).__name__}: {str(e).splitlines()[0]}")
+            continue
+        calls[backend] = fn
+    errors = {}
+    for name, fn in calls.items():
+        instances[name].reset()
+        errors[name] = error_against(reference, fn(*instances[name].args))
+    timed = {name: (lambda fn=fn, i=instances[name]: fn(*i.args)) for name, fn in calls.items()}
+
+    def reset_all() -> None:
+        for name in timed:
+            instances[name].reset()
+
+    result = measure(timed, rounds=rounds, block_seconds=block_seconds, between=reset_all)
+    peers = [name for name in timed if name != "poot"]
+    ratio, p10, p90 = result.ratio("poot", *peers)
+    return {
+        "model": case.name,
+        "microseconds": {name: result.median(name) * 1e6 for name in timed},
+        "ratio": ratio,
+        "p10": p10,
+        "p90": p90,
+        "error": {name: {"rms": e.rms, "max": e.max} for name, e in errors.items()},
+        "accurate": errors["poot"].within(errors["eager"], dtype),
+        "notes": notes,
+    }
+
+
+def show(row: dict, dtype: str) -> None:
+    times = "  ".join(f"{name} {us:9.0f} us" for name, us in row["microseconds"].items())
+    verdict = "" if row["accurate"] else "  INACCURATE"
+    print(
+        f"{row['model']:14s} {dtype}  {times}  poot/best {row['ratio']:.2f} ({row['p10']:.2f}-{row['p90']:.2f}){verdict}",
+        flush=True,
+    )
+    for note in row["notes"]:
+        print(f"{'':14s} {note}")
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = [c.name for c in demo_models.CASES]
+    parser.add_argument("--models", nargs="+", choices=names, default=names)
+    parser.add_argument("--dtypes", nargs="+", choices=list(DTYPES), default=list(DTYPES))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--block-seconds", type=float, default=0.15)
+    parser.add_argument("--json", type=pathlib.Path, help="write all figures to this file")
+    args = parser.parse_args(argv)
+    rows = []
+    with torch.no_grad():
+        for name in args.models:
+            for dtype in args.dtypes:
+                row = bench_case(
+                    demo_models.case(name),
+                    DTYPES[dtype],
+                    rounds=args.rounds,
+                    block_seconds=args.block_seconds,
+                )
+                row["dtype"] = dtype
+                show(row, dtype)
+                rows.append(row)
+    mean = math.exp(sum(math.log(min(r["ratio"], 2.0)) for r in rows) / len(rows))
+    print(f"geometric mean {mean:.2f} (ratios capped at 2), lowest {min(r['ratio'] for r in rows):.2f}")
+    if args.json:
+        args.json.write_text(
+            json.dumps(
+                {"torch": torch.__version__, "threads": torch.get_num_threads(), "rows": rows}, indent=1
+            )
+        )
+    failed = [r for r in rows if r["ratio"] < GATE or not r["accurate"]]
+    for r in failed:
+        print(f"below the gate: {r['model']} {r['dtype']}: {r['ratio']:.2f}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
