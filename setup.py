@@ -29,9 +29,7 @@ def torch_requirement():
 class CMakeBuild(build_ext):
     def run(self):
         # In place: beside the sources, tests too, incremental. For a wheel: into the build folder.
-        package = (
-            ROOT / "poot_torch" if self.inplace else pathlib.Path(self.build_lib).resolve() / "poot_torch"
-        )
+        package = ROOT / "poot_torch" if self.inplace else pathlib.Path(self.build_lib).resolve() / "poot_torch"
         build = ROOT / "build" if self.inplace else pathlib.Path(self.build_temp).resolve()
         build.mkdir(parents=True, exist_ok=True)
         configure = [

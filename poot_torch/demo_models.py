@@ -124,9 +124,7 @@ def vit(dtype: torch.dtype, seed: int, wide: bool = False) -> Instance:
         patch_size=16,
     )
     model = _model(ViTModel, config, dtype, seed, wide)
-    return Instance(
-        lambda x: model(pixel_values=x).last_hidden_state, (_pixels((2, 3, 224, 224), dtype, seed, wide),)
-    )
+    return Instance(lambda x: model(pixel_values=x).last_hidden_state, (_pixels((2, 3, 224, 224), dtype, seed, wide),))
 
 
 def resnet18(dtype: torch.dtype, seed: int, wide: bool = False) -> Instance:

@@ -72,7 +72,8 @@ def show(row: dict, dtype: str) -> None:
     times = "  ".join(f"{name} {us:9.0f} us" for name, us in row["microseconds"].items())
     verdict = "" if row["accurate"] else "  INACCURATE"
     print(
-        f"{row['model']:14s} {dtype}  {times}  poot/best {row['ratio']:.2f} ({row['p10']:.2f}-{row['p90']:.2f}){verdict}",
+        f"{row['model']:14s} {dtype}  {times}  "
+        f"poot/best {row['ratio']:.2f} ({row['p10']:.2f}-{row['p90']:.2f}){verdict}",
         flush=True,
     )
     for note in row["notes"]:
@@ -80,9 +81,7 @@ def show(row: dict, dtype: str) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [c.name for c in demo_models.CASES]
     parser.add_argument("--models", nargs="+", choices=names, default=names)
     parser.add_argument("--dtypes", nargs="+", choices=list(DTYPES), default=list(DTYPES))
@@ -107,9 +106,7 @@ def main(argv: list[str] | None = None) -> int:
     print(f"geometric mean {mean:.2f} (ratios capped at 2), lowest {min(r['ratio'] for r in rows):.2f}")
     if args.json:
         args.json.write_text(
-            json.dumps(
-                {"torch": torch.__version__, "threads": torch.get_num_threads(), "rows": rows}, indent=1
-            )
+            json.dumps({"torch": torch.__version__, "threads": torch.get_num_threads(), "rows": rows}, indent=1)
         )
     failed = [r for r in rows if r["ratio"] < GATE or not r["accurate"]]
     for r in failed:
