@@ -1,0 +1,156 @@
+// Evaluates tile values, index expressions and masks at one position (or one vector of positions)
+// of the loop nest that the driver has opened. Evaluation is on demand and memoised in scopes that
+// follow the open KIR blocks, so that a value is computed once where it is first needed and
+// everything it can see from outside is reused.
+//
+// Position: every bound axis has a scalar coordinate; at most one axis is bound as a vector, whose
+// lanes are consecutive coordinates. A value that does not vary with the vector axis is a scalar,
+// splat where a vector needs it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/codegen.h"
+#include "codegen/lower/tile_facts.h"
+
+namespace poot::codegen::cpu {
+
+// A value in registers. `narrow` is its own type (bool: i1); `wide` is the f32 view of a f16 or
+// bf16 value. Either may be missing; the other gives it exactly.
+struct Reg {
+  kir::ValueId narrow, wide;
+};
+
+// A tile kept in a private array of the block, row-major over `axes`.
+struct KeptTile {
+  kir::ObjectId object;
+  std::vector<tile::AxisId> axes;
+};
+
+class Emitter {
+ public:
+  Emitter(const TileFacts& facts, kir::Kernel& kernel, const Target& target);
+
+  const TileFacts& facts() const { return facts_; }
+  const tile::Program& program() const { return facts_.program(); }
+  kir::KirBuilder& builder() { return b_; }
+  const Target& target() const { return target_; }
+
+  // --- scopes: one for each open KIR block
+  void push_scope() { scopes_.emplace_back(); }
+  void pop_scope() { scopes_.pop_back(); }
+  void define(tile::ValueId v, Reg r) { scopes_.back().values[v.index] = r; }
+
+  // --- position
+  void bind(tile::AxisId a, kir::ValueId coordinate);
+  void unbind(tile::AxisId a);
+  bool bound(tile::AxisId a) const { return (bound_ & TileFacts::bit(a)) != 0; }
+  AxisSet bound_axes() const { return bound_; }
+  struct VectorAxis {
+    tile::AxisId axis;
+    kir::ValueId base;  // coordinate of lane 0
+    uint16_t lanes = 1;
+    kir::ValueId active;  // mask of lanes inside the extent; none: all
+  };
+  void bind_vector(const VectorAxis& v);
+  void unbind_vector(tile::AxisId a);
+  uint16_t lanes() const { return vector_.lanes; }
+  kir::ValueId active() const { return vector_.active; }
+
+  // --- values
+  // The value in its own type; `lanes` > 1 splats a scalar.
+  kir::ValueId exact(tile::ValueId v, uint16_t lanes = 0);
+  // The value in the type that arithmetic uses (f32 for f16 and bf16).
+  kir::ValueId compute(tile::ValueId v, uint16_t lanes = 0);
+  bool varies(AxisSet deps) const {
+    return vector_.axis && (deps & TileFacts::bit(vector_.axis)) != 0;
+  }
+  // Evaluates, in the open scope, everything under v (or under the index and mask of an
+  // instruction) that does not vary with axes that are still unbound; `column` is the axis about to
+  // become the vector axis.
+  void hoist(tile::ValueId v, tile::AxisId column);
+  void hoist_access(const tile::Inst& inst, tile::AxisId column);
+  void hoist_extent(tile::AxisId a);
+  void end_hoist() { hoisted_.clear(); }
+
+  // --- memory
+  void store(const tile::Inst& inst);
+  void check(const tile::Inst& inst);
+  void keep(tile::ValueId v, const KeptTile& array, kir::ValueId value);  // writes the position
+  kir::ValueId read_kept(const KeptTile& array);                          // in storage type
+  void set_kept(tile::ValueId v, std::optional<KeptTile> array);
+  bool is_kept(tile::ValueId v) const { return kept_.contains(v.index); }
+  KeptTile new_array(tile::ValueId v, std::vector<tile::AxisId> axes);
+
+  // --- index expressions
+  kir::ValueId index(tile::IndexId i, tile::AxisId zeroed = {});  // i64 scalar
+  kir::ValueId index_lanes(tile::IndexId i);                      // i64 vector
+  kir::ValueId extent(tile::AxisId a) { return index(program().axes.at(a.index).extent); }
+  std::optional<int64_t> static_extent(tile::AxisId a) const;
+  struct Guard {
+    kir::ValueId scalar, lanes;  // i1; none: true
+  };
+  Guard guard(const tile::Mask& mask);
+  kir::ValueId all_of(const tile::Mask& mask);  // uniform mask as a scalar; none: true
+
+  // --- scalar i64 arithmetic with constant folding
+  kir::ValueId i64(int64_t v);
+  kir::ValueId add(kir::ValueId a, kir::ValueId b);
+  kir::ValueId mul(kir::ValueId a, kir::ValueId b);
+  std::optional<int64_t> constant_of(kir::ValueId v) const;
+
+  kir::ValueId to_storage(DType d, kir::ValueId exact);     // bool: i1 -> i8
+  kir::ValueId from_storage(DType d, kir::ValueId stored);  // bool: i8 -> i1
+
+ private:
+  struct Scope {
+    std::unordered_map<uint32_t, Reg> values;
+    std::map<std::pair<uint32_t, uint32_t>, kir::ValueId> index;   // (node, zeroed axis)
+    std::unordered_map<uint32_t, kir::ValueId> index_lanes;        // node
+    std::map<std::pair<uint32_t, uint16_t>, kir::ValueId> splats;  // (KIR value, lanes)
+    std::map<int64_t, kir::ValueId> constants;
+  };
+  const Reg* find(tile::ValueId v) const;
+  Reg eval(tile::ValueId v);
+  Reg eval_pointwise(const tile::Inst& inst);
+  Reg eval_select(const tile::Inst& inst, uint16_t lanes);
+  Reg eval_cast(const tile::Inst& inst, uint16_t lanes);
+  Reg eval_constant(const ir::Scalar& value);
+  Reg from_integer(kir::ValueId i64_value, DType dtype);
+  kir::ValueId guarded_division(const tile::Inst& inst, std::vector<kir::ValueId> args);
+  kir::ValueId splat(kir::ValueId v, uint16_t lanes);
+
+  struct Access {
+    enum Kind { Scalar, Contiguous, Indexed } kind;
+    kir::ValueId index;
+    uint32_t align = 0;
+  };
+  Access access(tile::BufferId buffer, tile::IndexId i, bool vector);
+  Reg load(const tile::Inst& inst);
+  kir::ValueId lane_mask(const Guard& g);  // with active; none: all lanes
+  kir::ValueId kept_index(const KeptTile& array, int64_t* vector_stride);
+  void hoist_index(tile::IndexId i, tile::AxisId column);
+  kir::ValueId divide(tile::IndexOp op, const tile::IndexNode& n, kir::ValueId a, kir::ValueId b);
+
+  const TileFacts& facts_;
+  const Target& target_;
+  kir::KirBuilder b_;
+  std::vector<Scope> scopes_;
+  std::vector<kir::ValueId> coordinates_;  // by axis
+  AxisSet bound_ = 0;
+  VectorAxis vector_;
+  std::unordered_map<uint32_t, KeptTile> kept_;
+  std::unordered_map<uint32_t, int64_t> known_;  // constants by KIR value
+  std::map<uint32_t, char> hoisted_;
+};
+
+kir::Elem storage_elem(DType d);  // bool: i8
+kir::Elem exact_elem(DType d);    // bool: i1
+inline bool is_half(DType d) {
+  return d == DType::F16 || d == DType::BF16;
+}
+
+}  // namespace poot::codegen::cpu

@@ -1,0 +1,201 @@
+// Loads, stores, checks and kept tiles at the current position. A consecutive access is a vector
+// load or store at a scalar index; anything else is a gather or scatter; masked lanes touch no
+// memory.
+#include <algorithm>
+
+#include "codegen/lower/cpu_emitter.h"
+
+namespace poot::codegen::cpu {
+
+using kir::Elem;
+using kir::Op;
+using kir::Pred;
+using KValue = kir::ValueId;
+
+KValue Emitter::to_storage(DType d, KValue exact) {
+  if (d != DType::Bool) return exact;
+  return b_.emit(Op::zext, b_.type(exact).with(Elem::I8), {exact});
+}
+
+KValue Emitter::from_storage(DType d, KValue stored) {
+  if (d != DType::Bool) return stored;
+  return b_.icmp(Pred::ne, stored, b_.constant(b_.type(stored), 0));
+}
+
+Emitter::Access Emitter::access(tile::BufferId buffer, tile::IndexId i, bool vector) {
+  const tile::Buffer& buf = program().buffers.at(buffer.index);
+  if (!vector) return {Access::Scalar, index(i), 0};
+  const bool varying = varies(facts_.deps(i));
+  const auto stride = varying ? tile::const_stride(program(), i, vector_.axis) : std::nullopt;
+  if (stride != 1) return {Access::Indexed, index_lanes(i), 0};
+  // Vector steps are multiples of the lanes, so alignment is that of the base at column 0.
+  const uint64_t element = static_cast<uint64_t>(byte_size(buf.dtype));
+  const uint64_t factor = facts_.known_factor(i, vector_.axis);
+  const uint64_t bytes = factor == 0 ? uint64_t{4096} : factor * element;
+  uint64_t align = std::min({bytes, uint64_t{buf.align}, vector_.lanes * element, uint64_t{64}});
+  return {Access::Contiguous, add(index(i, vector_.axis), vector_.base),
+          align > element ? static_cast<uint32_t>(align) : 0};
+}
+
+KValue Emitter::lane_mask(const Guard& g) {
+  KValue m = active();
+  const auto both = [&](KValue x) { m = m ? b_.emit(Op::band, {m, x}) : x; };
+  if (g.lanes) both(g.lanes);
+  if (g.scalar) both(splat(g.scalar, lanes()));
+  return m;
+}
+
+Reg Emitter::load(const tile::Inst& inst) {
+  const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
+  const kir::ObjectId object(inst.buffer.index);
+  const Elem elem = storage_elem(buf.dtype);
+  const bool vector = varies(facts_.deps(inst.index) | facts_.deps(inst.mask));
+  const Guard g = guard(inst.mask);
+  const kir::Type t{elem, vector ? lanes() : uint16_t{1}};
+  const auto other = [&] { return b_.constant(t, inst.value ? ir::bits_of(*inst.value) : 0); };
+  if (!vector) {
+    const auto read = [&] { return std::vector<KValue>{b_.load(object, t, index(inst.index))}; };
+    if (!g.scalar) return {from_storage(buf.dtype, read()[0]), {}};
+    const auto r = b_.if_else(
+        g.scalar,
+        [&] {
+          push_scope();
+          auto v = read();
+          pop_scope();
+          return v;
+        },
+        [&] { return std::vector<KValue>{other()}; });
+    return {from_storage(buf.dtype, r[0]), {}};
+  }
+  const Access a = access(inst.buffer, inst.index, true);
+  const KValue mask = lane_mask(g);
+  KValue v;
+  if (a.kind == Access::Indexed)
+    v = b_.gather(object, t, a.index, mask ? mask : b_.constant({Elem::I1, t.lanes}, 1), other());
+  else if (mask)
+    v = b_.load_masked(object, t, a.index, mask, other());
+  else
+    v = b_.load(object, t, a.index, a.align);
+  return {from_storage(buf.dtype, v), {}};
+}
+
+void Emitter::store(const tile::Inst& inst) {
+  const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
+  const kir::ObjectId object(inst.buffer.index);
+  const Guard g = guard(inst.mask);
+  if (!vector_.axis) {
+    const KValue v = to_storage(buf.dtype, exact(inst.args[0]));
+    if (!g.scalar) {
+      b_.store(object, index(inst.index), v);
+      return;
+    }
+    b_.if_else(
+        g.scalar,
+        [&] {
+          push_scope();
+          b_.store(object, index(inst.index), v);
+          pop_scope();
+          return std::vector<KValue>{};
+        },
+        [] { return std::vector<KValue>{}; });
+    return;
+  }
+  const KValue v = to_storage(buf.dtype, exact(inst.args[0], lanes()));
+  const Access a = access(inst.buffer, inst.index, true);
+  const KValue mask = lane_mask(g);
+  if (a.kind == Access::Indexed) {
+    b_.scatter(object, a.index, v, mask ? mask : b_.constant({Elem::I1, lanes()}, 1));
+  } else if (mask) {
+    b_.store_masked(object, a.index, v, mask);
+  } else {
+    const bool bypass = program().schedule.nontemporal && a.align == 64 &&
+                        int64_t{lanes()} * byte_size(buf.dtype) == 64;
+    b_.store(object, a.index, v, a.align, bypass);
+  }
+}
+
+void Emitter::check(const tile::Inst& inst) {
+  const KValue ok = exact(inst.args[0], lanes());
+  const kir::Type t = b_.type(ok);
+  KValue bad = b_.emit(Op::bxor, {ok, b_.constant(t, 1)});
+  if (t.lanes > 1) {
+    if (active()) bad = b_.emit(Op::band, {bad, active()});
+    bad = b_.emit(Op::reduce_or, kir::Type{Elem::I1, 1}, {bad});
+  }
+  b_.fail(inst.code, bad);
+}
+
+// --- kept tiles
+
+KeptTile Emitter::new_array(tile::ValueId v, std::vector<tile::AxisId> axes) {
+  kir::Object o;
+  o.name = "kept" + std::to_string(v.index);
+  o.kind = kir::ObjectKind::Private;
+  o.elem = storage_elem(program().type(v).dtype);
+  o.writable = true;
+  o.size = 1;
+  for (tile::AxisId a : axes) o.size *= program().axes.at(a.index).capacity;
+  // Two tiles of one value (a carried tile of nested loops) need two names.
+  for (const kir::Object& other : b_.kernel().objects)
+    if (other.name == o.name) o.name += "b";
+  return {b_.add_object(std::move(o)), std::move(axes)};
+}
+
+void Emitter::set_kept(tile::ValueId v, std::optional<KeptTile> array) {
+  if (array)
+    kept_[v.index] = std::move(*array);
+  else
+    kept_.erase(v.index);
+}
+
+KValue Emitter::kept_index(const KeptTile& array, int64_t* vector_stride) {
+  KValue at = i64(0);
+  int64_t stride = 1;
+  *vector_stride = 0;
+  for (size_t d = array.axes.size(); d-- > 0;) {
+    const tile::AxisId a = array.axes[d];
+    const bool is_vector = vector_.axis && a == vector_.axis;
+    if (is_vector) *vector_stride = stride;
+    at = add(at, mul(is_vector ? vector_.base : coordinates_.at(a.index), i64(stride)));
+    stride *= program().axes.at(a.index).capacity;
+  }
+  return at;
+}
+
+KValue Emitter::read_kept(const KeptTile& array) {
+  int64_t stride = 0;
+  const KValue at = kept_index(array, &stride);
+  const Elem elem = b_.kernel().objects.at(array.object.index).elem;
+  if (stride == 0) return b_.load(array.object, {elem, 1}, at);
+  const kir::Type t{elem, lanes()};
+  if (stride == 1)
+    return active() ? b_.load_masked(array.object, t, at, active(), b_.constant(t, 0))
+                    : b_.load(array.object, t, at);
+  const KValue steps = b_.emit(
+      Op::imul, {b_.emit(Op::lane_ids, t.with(Elem::I64), {}), splat(i64(stride), t.lanes)});
+  return b_.gather(array.object, t, b_.emit(Op::iadd, {splat(at, t.lanes), steps}),
+                   active() ? active() : b_.constant(t.with(Elem::I1), 1), b_.constant(t, 0));
+}
+
+void Emitter::keep(tile::ValueId v, const KeptTile& array, KValue value) {
+  const KValue stored = to_storage(program().type(v).dtype, value);
+  int64_t stride = 0;
+  const KValue at = kept_index(array, &stride);
+  if (stride == 0) {
+    b_.store(array.object, at, stored);
+  } else if (stride == 1) {
+    const KValue all = splat(stored, lanes());
+    if (active())
+      b_.store_masked(array.object, at, all, active());
+    else
+      b_.store(array.object, at, all);
+  } else {
+    const kir::Type t{Elem::I64, lanes()};
+    const KValue steps =
+        b_.emit(Op::imul, {b_.emit(Op::lane_ids, t, {}), splat(i64(stride), t.lanes)});
+    b_.scatter(array.object, b_.emit(Op::iadd, {splat(at, t.lanes), steps}), splat(stored, lanes()),
+               active() ? active() : b_.constant({Elem::I1, t.lanes}, 1));
+  }
+}
+
+}  // namespace poot::codegen::cpu

@@ -1,0 +1,188 @@
+// What a run has to do, and in which nest and phase.
+//
+// A value that is needed after its run: if every axis that it varies with is bound it is a scalar,
+// evaluated in place; else, if it is cheap, it is evaluated again where it is needed (so its
+// operands are needed after the run); else it is kept in a private array.
+#include <algorithm>
+
+#include "codegen/lower/cpu_lowering.h"
+
+namespace poot::codegen::cpu {
+
+using tile::AxisId;
+using tile::ValueId;
+
+std::vector<AxisId> CpuLowering::unbound_axes(ValueId v, bool only_deps) const {
+  std::vector<AxisId> out;
+  for (AxisId a : facts_.program().type(v).axes)
+    if (a && !emit_.bound(a) && (!only_deps || (facts_.deps(v) & TileFacts::bit(a)) != 0))
+      out.push_back(a);
+  return out;
+}
+
+Root CpuLowering::make_root(Root::Kind kind, const tile::Inst* inst, ValueId value,
+                            std::vector<AxisId> axes) const {
+  Root r{.kind = kind, .inst = inst, .value = value};
+  // An axis that is a row of some tile is a row everywhere, so that roots with and without the
+  // column share a nest.
+  if (!axes.empty() && (facts_.row_axes() & TileFacts::bit(axes.back())) == 0) {
+    r.column = axes.back();
+    axes.pop_back();
+  }
+  r.rows = std::move(axes);
+  return r;
+}
+
+Root CpuLowering::keep_root(ValueId v, KeptTile array, ValueId kept_as) const {
+  Root r = make_root(Root::Keep, nullptr, v, array.axes);
+  r.array = std::move(array);
+  r.kept_as = kept_as;
+  return r;
+}
+
+bool CpuLowering::fits(ValueId v, std::span<const AxisId> axes) const {
+  int64_t bytes = byte_size(facts_.program().type(v).dtype);
+  for (AxisId a : axes) {
+    const int64_t capacity = facts_.program().axes.at(a.index).capacity;
+    if (capacity > kKeptBytesLimit / bytes) return false;
+    bytes *= capacity;
+  }
+  return kept_bytes_ + bytes <= kKeptBytesLimit;
+}
+
+KeptTile CpuLowering::new_array(ValueId v, std::vector<AxisId> axes) {
+  int64_t bytes = byte_size(facts_.program().type(v).dtype);
+  for (AxisId a : axes) bytes *= facts_.program().axes.at(a.index).capacity;
+  kept_bytes_ += bytes;
+  return emit_.new_array(v, std::move(axes));
+}
+
+void CpuLowering::need_outside(Run& run, ValueId v) {
+  if (!run.values.contains(v.index) || !run.kept_outside.insert(v.index).second) return;
+  const tile::Inst& inst = *facts_.def(v);
+  const bool lazy = facts_.program().type(v).scalar || inst.op == tile::Op::constant;
+  if (run.reductions.contains(v.index)) {
+    Root& r = run.roots.at(run.reductions.at(v.index));
+    const std::vector<AxisId> axes = unbound_axes(v, false);
+    if (!axes.empty() && !r.array) r.array = new_array(v, axes);
+    return;
+  }
+  if (!lazy && (facts_.deps(v) & ~emit_.bound_axes()) == 0) {
+    run.roots.push_back(make_root(Root::Uniform, nullptr, v, {}));
+    return;
+  }
+  const std::vector<AxisId> axes = unbound_axes(v, true);
+  if (!lazy && !cheap(v, axes.back()) && fits(v, axes)) {
+    run.roots.push_back(keep_root(v, new_array(v, axes), v));
+    return;
+  }
+  for (ValueId a : facts_.operands(inst)) need_outside(run, a);
+}
+
+void CpuLowering::lower_run(const Insts& insts, const tile::Inst* yield,
+                            std::span<const std::optional<KeptTile>> carried) {
+  Run run;
+  for (const tile::Inst* inst : insts)
+    for (ValueId r : inst->results) run.values.insert(r.index);
+  for (const tile::Inst* inst : insts) {
+    if (inst->op == tile::Op::reduce && facts_.live(inst->results[0])) {
+      Root r = make_root(Root::Reduce, inst, inst->args[0], unbound_axes(inst->args[0], false));
+      r.reduced = facts_.program().type(inst->args[0]).axes.at(inst->axis);
+      if (!r.reduced) continue;  // over a unit axis: the value itself
+      r.kept_as = inst->results[0];
+      if (r.reduces_row()) {
+        const std::vector<AxisId> axes = unbound_axes(r.kept_as, false);
+        r.array = new_array(r.kept_as, axes);
+      }
+      run.reductions[r.kept_as.index] = run.roots.size();
+      run.roots.push_back(std::move(r));
+    }
+    if (inst->op == tile::Op::store || inst->op == tile::Op::check)
+      run.roots.push_back(make_root(inst->op == tile::Op::store ? Root::Store : Root::Check, inst,
+                                    inst->args[0], unbound_axes(inst->args[0], false)));
+  }
+  for (const tile::Inst* inst : insts)
+    for (ValueId v : inst->results)
+      if (facts_.escapes(v) && facts_.live(v)) need_outside(run, v);
+  std::vector<Root> yields;
+  if (yield != nullptr)
+    for (size_t i = 0; i < carried.size(); ++i)
+      if (carried[i]) yields.push_back(keep_root(yield->args[i], *carried[i], {}));
+  order_roots(run);
+  place_yields(run, std::move(yields));
+  run_roots(std::move(run.roots));
+}
+
+// Roots of the reductions of this run that `root` needs without another reduction in between.
+std::vector<size_t> CpuLowering::reductions_under(const Run& run, const Root& root) const {
+  std::vector<size_t> out;
+  std::unordered_set<uint32_t> seen;
+  const auto visit = [&](auto&& self, ValueId v) -> void {
+    if (!run.values.contains(v.index) || !seen.insert(v.index).second) return;
+    if (auto it = run.reductions.find(v.index); it != run.reductions.end()) {
+      out.push_back(it->second);
+      return;
+    }
+    for (ValueId a : facts_.operands(*facts_.def(v))) self(self, a);
+  };
+  for (ValueId v : root_operands(root)) visit(visit, v);
+  return out;
+}
+
+// Reductions come before their users in `roots` (program order), except that roots for values
+// needed outside stand at the end: one pass in order settles all.
+void CpuLowering::order_roots(Run& run) {
+  std::vector<std::vector<size_t>> needs;
+  for (const Root& r : run.roots) needs.push_back(reductions_under(run, r));
+  for (size_t i = 0; i < run.roots.size(); ++i) {
+    Root& r = run.roots[i];
+    const auto in_row = [&](const Root& d) { return d.reduces_column() && d.rows == r.rows; };
+    for (size_t k : needs[i]) {
+      const Root& d = run.roots[k];
+      r.nest = std::max(r.nest, d.nest + (in_row(d) ? 0 : 1));
+    }
+    for (size_t k : needs[i]) {
+      Root& d = run.roots[k];
+      if (d.nest == r.nest)
+        r.level = std::max(r.level, d.level + 1);
+      else if (!d.array && !d.rows.empty())
+        d.array = new_array(d.kept_as, unbound_axes(d.kept_as, false));
+    }
+  }
+}
+
+// Carried arrays are overwritten when nothing of the run reads them any more.
+void CpuLowering::place_yields(Run& run, std::vector<Root> yields) {
+  uint32_t nest = 0, level = 0;
+  bool one_nest = true;
+  for (const Root& r : run.roots) nest = std::max(nest, r.nest);
+  for (const Root& r : run.roots) {
+    if (r.nest == nest) level = std::max(level, r.level);
+    for (const Root& y : yields) one_nest = one_nest && (r.nest < nest || r.rows == y.rows);
+  }
+  for (const Root& y : yields) one_nest = one_nest && y.rows == yields[0].rows;
+  std::vector<size_t> needs;
+  for (Root& y : yields) {
+    for (size_t k : reductions_under(run, y)) {
+      Root& d = run.roots[k];
+      const bool in_row = one_nest && d.nest == nest && d.reduces_column() && d.rows == y.rows;
+      if (in_row) {
+        level = std::max(level, d.level + 1);
+      } else {
+        needs.push_back(k);
+        one_nest = one_nest && d.nest < nest;
+      }
+    }
+  }
+  for (size_t k : needs) {
+    Root& d = run.roots[k];
+    if (!d.array && !d.rows.empty()) d.array = new_array(d.kept_as, unbound_axes(d.kept_as, false));
+  }
+  for (Root& y : yields) {
+    y.nest = one_nest ? nest : nest + 1;
+    y.level = one_nest ? level : 0;
+    run.roots.push_back(std::move(y));
+  }
+}
+
+}  // namespace poot::codegen::cpu
