@@ -1,0 +1,228 @@
+// Memory: objects become pointers, accesses become loads and stores with the alignment and the
+// aliasing that KIR states.
+//
+// Aliasing is told by scoped metadata: one scope a buffer; an access to buffer i cannot touch
+// buffer j when one of them is noalias and the other is written. Private arrays and tables need no
+// metadata, LLVM sees their origin.
+//
+// A masked access of one lane is a branch, since its address may not be touched otherwise.
+#include "codegen/llvm/emitter.h"
+#include "llvm/IR/MDBuilder.h"
+
+namespace poot::codegen {
+
+using kir::ObjectKind;
+using kir::Op;
+
+namespace {
+constexpr int64_t kPrivateLimitBytes = 1 << 20;  // a thread's stack must hold all private arrays
+}
+
+void Emitter::declare_objects() {
+  int64_t private_bytes = 0;
+  objects_.resize(kernel_.objects.size());
+  for (size_t o = 0; o < kernel_.objects.size(); ++o) {
+    const kir::Object& object = kernel_.objects[o];
+    llvm::Type* elem = type(object.elem);
+    auto* array = llvm::ArrayType::get(elem, static_cast<uint64_t>(object.size));
+    switch (object.kind) {
+      case ObjectKind::Buffer:
+        break;  // the entry's
+      case ObjectKind::Private: {
+        private_bytes += object.size * kir::bit_width(object.elem) / 8;
+        llvm::AllocaInst* a = b_.CreateAlloca(array);
+        a->setAlignment(llvm::Align(features_.isa == Isa::X86 ? 64 : 16));
+        objects_[o] = a;
+        break;
+      }
+      case ObjectKind::Workgroup: {
+        auto* g = new llvm::GlobalVariable(module_, array, false, llvm::GlobalValue::InternalLinkage,
+                                           llvm::PoisonValue::get(array), "workgroup." + object.name,
+                                           nullptr, llvm::GlobalValue::NotThreadLocal, 3);
+        g->setAlignment(llvm::Align(16));
+        objects_[o] = g;
+        break;
+      }
+      case ObjectKind::Table: {
+        std::vector<llvm::Constant*> words;
+        llvm::Type* word = b_.getIntNTy(static_cast<unsigned>(kir::bit_width(object.elem)));
+        for (uint64_t bits : object.bits) words.push_back(llvm::ConstantInt::get(word, bits));
+        auto* words_type = llvm::ArrayType::get(word, words.size());
+        const unsigned space = features_.isa == Isa::Ptx ? 4 : 0;
+        auto* g = new llvm::GlobalVariable(module_, words_type, true,
+                                           llvm::GlobalValue::InternalLinkage,
+                                           llvm::ConstantArray::get(words_type, words),
+                                           "table." + object.name, nullptr,
+                                           llvm::GlobalValue::NotThreadLocal, space);
+        g->setAlignment(llvm::Align(64));
+        g->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
+        objects_[o] = g;
+        break;
+      }
+    }
+  }
+  if (private_bytes > kPrivateLimitBytes)
+    throw Unsupported("kernel " + kernel_.name,
+                      std::to_string(private_bytes) + " bytes of private arrays, the limit is " +
+                          std::to_string(kPrivateLimitBytes));
+}
+
+void Emitter::declare_alias_scopes() {
+  llvm::MDBuilder md(context_);
+  llvm::MDNode* domain = md.createAnonymousAliasScopeDomain("buffers");
+  const auto& objects = kernel_.objects;
+  std::vector<llvm::Metadata*> scopes(objects.size(), nullptr);
+  for (size_t o = 0; o < objects.size(); ++o)
+    if (objects[o].kind == ObjectKind::Buffer)
+      scopes[o] = md.createAnonymousAliasScope(domain, objects[o].name);
+  scope_of_.assign(objects.size(), nullptr);
+  disjoint_from_.assign(objects.size(), nullptr);
+  for (size_t o = 0; o < objects.size(); ++o) {
+    if (!scopes[o]) continue;
+    scope_of_[o] = llvm::MDNode::get(context_, {scopes[o]});
+    llvm::SmallVector<llvm::Metadata*, 8> apart;
+    for (size_t p = 0; p < objects.size(); ++p) {
+      if (p == o || !scopes[p]) continue;
+      if ((objects[o].noalias && objects[p].writable) ||
+          (objects[p].noalias && objects[o].writable))
+        apart.push_back(scopes[p]);
+    }
+    if (!apart.empty()) disjoint_from_[o] = llvm::MDNode::get(context_, apart);
+  }
+}
+
+void Emitter::annotate(Value* access, kir::ObjectId o) const {
+  auto* inst = llvm::dyn_cast<llvm::Instruction>(access);
+  if (!inst || !scope_of_[o.index]) return;
+  inst->setMetadata(llvm::LLVMContext::MD_alias_scope, scope_of_[o.index]);
+  if (disjoint_from_[o.index])
+    inst->setMetadata(llvm::LLVMContext::MD_noalias, disjoint_from_[o.index]);
+}
+
+llvm::Align Emitter::alignment(const kir::Inst& i) const {
+  if (i.align) return llvm::Align(i.align);
+  const int64_t bytes = kir::bit_width(kernel_.objects[i.object.index].elem) / 8;
+  return llvm::Align(static_cast<uint64_t>(bytes));
+}
+
+llvm::Value* Emitter::address(kir::ObjectId o, Value* index, bool in_bounds) {
+  llvm::Type* elem = type(kernel_.objects[o.index].elem);
+  Value* base = objects_[o.index];
+  return in_bounds ? b_.CreateInBoundsGEP(elem, base, index) : b_.CreateGEP(elem, base, index);
+}
+
+llvm::Value* Emitter::guarded(Value* condition, const std::function<Value*()>& then,
+                              Value* otherwise) {
+  auto* yes = llvm::BasicBlock::Create(context_, "", function_);
+  auto* join = llvm::BasicBlock::Create(context_, "", function_);
+  llvm::BasicBlock* from = b_.GetInsertBlock();
+  b_.CreateCondBr(condition, yes, join);
+  b_.SetInsertPoint(yes);
+  Value* v = then();
+  b_.CreateBr(join);
+  b_.SetInsertPoint(join);
+  if (!otherwise) return nullptr;
+  llvm::PHINode* phi = b_.CreatePHI(otherwise->getType(), 2);
+  phi->addIncoming(v, yes);
+  phi->addIncoming(otherwise, from);
+  return phi;
+}
+
+llvm::Value* Emitter::load(const kir::Inst& i) {
+  Value* v = b_.CreateAlignedLoad(type(i.type), address(i.object, arg(i, 0), true), alignment(i));
+  annotate(v, i.object);
+  return v;
+}
+
+void Emitter::store(const kir::Inst& i) {
+  Value* v = arg(i, 1);
+  auto* s = b_.CreateAlignedStore(v, address(i.object, arg(i, 0), true), alignment(i));
+  annotate(s, i.object);
+  if (!i.nontemporal || features_.isa != Isa::X86) return;
+  nontemporal_ = true;
+  s->setMetadata(
+      llvm::LLVMContext::MD_nontemporal,
+      llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(b_.getInt32(1))}));
+}
+
+llvm::Value* Emitter::load_masked(const kir::Inst& i) {
+  const bool gather = i.op == Op::gather;
+  Value *index = arg(i, 0), *mask = arg(i, 1), *other = arg(i, 2);
+  if (i.type.lanes == 1)
+    return guarded(
+        mask,
+        [&] {
+          Value* v = b_.CreateAlignedLoad(type(i.type), address(i.object, index, true),
+                                          alignment(i));
+          annotate(v, i.object);
+          return v;
+        },
+        other);
+  Value* pointer = address(i.object, index, false);
+  Value* v = gather ? b_.CreateMaskedGather(type(i.type), pointer, alignment(i), mask, other)
+                    : b_.CreateMaskedLoad(type(i.type), pointer, alignment(i), mask, other);
+  annotate(v, i.object);
+  return v;
+}
+
+void Emitter::store_masked(const kir::Inst& i) {
+  Value *index = arg(i, 0), *v = arg(i, 1), *mask = arg(i, 2);
+  if (lanes(v) == 1) {
+    guarded(
+        mask,
+        [&]() -> Value* {
+          annotate(b_.CreateAlignedStore(v, address(i.object, index, true), alignment(i)),
+                   i.object);
+          return nullptr;
+        },
+        nullptr);
+    return;
+  }
+  Value* pointer = address(i.object, index, false);
+  annotate(i.op == Op::scatter ? b_.CreateMaskedScatter(v, pointer, alignment(i), mask)
+                               : b_.CreateMaskedStore(v, pointer, alignment(i), mask),
+           i.object);
+}
+
+void Emitter::fail_if(Value* condition, uint32_t code) {
+  guarded(
+      condition,
+      [&]() -> Value* {
+        b_.CreateAtomicRMW(llvm::AtomicRMWInst::Or, status_, b_.getInt32(code), llvm::Align(4),
+                           llvm::AtomicOrdering::Monotonic);
+        return nullptr;
+      },
+      nullptr);
+}
+
+bool Emitter::emit_memory(const kir::Inst& i) {
+  switch (i.op) {
+    case Op::load:
+      return set(i, load(i)), true;
+    case Op::load_masked:
+    case Op::gather:
+      return set(i, load_masked(i)), true;
+    case Op::store:
+      return store(i), true;
+    case Op::store_masked:
+    case Op::scatter:
+      return store_masked(i), true;
+    case Op::prefetch:
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {objects_[i.object.index]->getType()},
+                         {address(i.object, arg(i, 0), false), b_.getInt32(0), b_.getInt32(3),
+                          b_.getInt32(1)});
+      return true;
+    case Op::meta:
+      return set(i, meta_.at(i.imm)), true;
+    case Op::block_id:
+      return set(i, block_ids_[i.imm]), true;
+    case Op::grid_size:
+      return set(i, grid_[i.imm]), true;
+    case Op::fail:
+      return fail_if(arg(i, 0), static_cast<uint32_t>(i.imm)), true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace poot::codegen

@@ -1,0 +1,111 @@
+// The GPU entry of a kernel and what only a GPU has: threads, barriers, exchange within a warp.
+//
+//   .entry poot_entry(buffer pointers in order, metadata words (u64), status pointer)
+//
+// One workgroup runs one block. A buffer that nobody writes is a noalias readonly parameter, which
+// lets LLVM use the non-coherent load path.
+#include "codegen/llvm/emitter.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+namespace poot::codegen {
+
+using kir::Op;
+namespace Intrinsic = llvm::Intrinsic;
+
+void Emitter::emit_ptx_entry() {
+  llvm::Type* global = b_.getPtrTy(1);
+  std::vector<llvm::Type*> params;
+  std::vector<size_t> buffers;
+  for (size_t o = 0; o < kernel_.objects.size(); ++o)
+    if (kernel_.objects[o].kind == kir::ObjectKind::Buffer) buffers.push_back(o);
+  params.assign(buffers.size(), global);
+  params.insert(params.end(), kernel_.meta_words, b_.getInt64Ty());
+  params.push_back(global);
+  function_ = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), params, false),
+                                     llvm::GlobalValue::ExternalLinkage, kEntryName, module_);
+  function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  function_->setDoesNotThrow();
+  function_->addFnAttr("nvvm.reqntid", std::to_string(kernel_.threads));
+
+  b_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function_));
+  declare_objects();
+  declare_alias_scopes();
+  for (size_t n = 0; n < buffers.size(); ++n) {
+    const kir::Object& object = kernel_.objects[buffers[n]];
+    llvm::Argument* a = function_->getArg(static_cast<unsigned>(n));
+    a->setName("b" + std::to_string(n));
+    if (!object.writable && object.noalias) {
+      a->addAttr(llvm::Attribute::NoAlias);
+      a->addAttr(llvm::Attribute::ReadOnly);
+    }
+    objects_[buffers[n]] = a;
+  }
+  for (uint32_t w = 0; w < kernel_.meta_words; ++w)
+    meta_.push_back(function_->getArg(static_cast<unsigned>(buffers.size()) + w));
+  status_ = function_->getArg(static_cast<unsigned>(params.size()) - 1);
+  auto special = [&](Intrinsic::ID id) {
+    return b_.CreateZExt(b_.CreateIntrinsic(id, {}), b_.getInt64Ty());
+  };
+  const Intrinsic::ID block[3] = {Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
+                                  Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
+                                  Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
+  const Intrinsic::ID count[3] = {Intrinsic::nvvm_read_ptx_sreg_nctaid_x,
+                                  Intrinsic::nvvm_read_ptx_sreg_nctaid_y,
+                                  Intrinsic::nvvm_read_ptx_sreg_nctaid_z};
+  for (int a = 0; a < 3; ++a) {
+    block_ids_[a] = special(block[a]);
+    grid_[a] = special(count[a]);
+  }
+  emit_block(kernel_.body);
+  b_.CreateRetVoid();
+}
+
+// A value of any width through a 32-bit exchange: narrow ones widened, 64-bit ones in two halves,
+// vectors lane by lane.
+llvm::Value* Emitter::exchange(const kir::Inst& i, Intrinsic::ID id) {
+  llvm::Type* i32 = b_.getInt32Ty();
+  auto word = [&](Value* w) {
+    return b_.CreateIntrinsic(i32, id,
+                              {b_.getInt32(-1), w, b_.getInt32(static_cast<uint32_t>(i.imm)),
+                               b_.getInt32(31)});
+  };
+  auto scalar = [&](Value* v) -> Value* {
+    llvm::Type* t = v->getType();
+    const unsigned width = t->getScalarSizeInBits();
+    Value* bits = b_.CreateBitCast(v, b_.getIntNTy(width));
+    if (width <= 32)
+      return b_.CreateBitCast(
+          b_.CreateTrunc(word(b_.CreateZExt(bits, i32)), b_.getIntNTy(width)), t);
+    Value* low = word(b_.CreateTrunc(bits, i32));
+    Value* high = word(b_.CreateTrunc(b_.CreateLShr(bits, 32), i32));
+    llvm::Type* i64 = b_.getInt64Ty();
+    Value* both =
+        b_.CreateOr(b_.CreateZExt(low, i64), b_.CreateShl(b_.CreateZExt(high, i64), 32));
+    return b_.CreateBitCast(both, t);
+  };
+  Value* v = arg(i, 0);
+  if (lanes(v) == 1) return scalar(v);
+  Value* all = llvm::PoisonValue::get(v->getType());
+  for (unsigned l = 0; l < lanes(v); ++l)
+    all = b_.CreateInsertElement(all, scalar(b_.CreateExtractElement(v, uint64_t{l})), uint64_t{l});
+  return all;
+}
+
+bool Emitter::emit_workgroup(const kir::Inst& i) {
+  if (features_.isa != Isa::Ptx) return false;
+  switch (i.op) {
+    case Op::thread_id:
+      return set(i, b_.CreateIntrinsic(Intrinsic::nvvm_read_ptx_sreg_tid_x, {})), true;
+    case Op::barrier:
+      b_.CreateIntrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b_.getInt32(0)});
+      return true;
+    case Op::shuffle_xor:
+      return set(i, exchange(i, Intrinsic::nvvm_shfl_sync_bfly_i32)), true;
+    case Op::shuffle_down:
+      return set(i, exchange(i, Intrinsic::nvvm_shfl_sync_down_i32)), true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace poot::codegen

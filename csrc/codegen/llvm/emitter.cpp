@@ -1,0 +1,83 @@
+// Types, values and the start of emission; the families are in emit_*.cpp.
+#include "codegen/llvm/emitter.h"
+
+namespace poot::codegen {
+
+Emitter::Emitter(llvm::Module& module, const kir::Kernel& kernel, const TargetFeatures& features)
+    : module_(module),
+      kernel_(kernel),
+      features_(features),
+      context_(module.getContext()),
+      b_(context_),
+      values_(kernel.types.size()) {}
+
+void Emitter::emit() {
+  if (features_.isa == Isa::X86)
+    emit_x86_entry();
+  else
+    emit_ptx_entry();
+}
+
+llvm::Type* Emitter::type(kir::Elem e) {
+  switch (e) {
+    case kir::Elem::I1:
+      return b_.getInt1Ty();
+    case kir::Elem::I8:
+      return b_.getInt8Ty();
+    case kir::Elem::I16:
+    case kir::Elem::F16:
+    case kir::Elem::BF16:
+      return b_.getInt16Ty();
+    case kir::Elem::I32:
+      return b_.getInt32Ty();
+    case kir::Elem::I64:
+      return b_.getInt64Ty();
+    case kir::Elem::F32:
+      return b_.getFloatTy();
+    case kir::Elem::F64:
+      return b_.getDoubleTy();
+  }
+  throw InternalError("an element type outside the table");
+}
+
+llvm::Type* Emitter::type(kir::Type t) {
+  return with_lanes(type(t.elem), t.lanes);
+}
+
+llvm::Type* Emitter::with_lanes(llvm::Type* scalar, unsigned n) const {
+  return n == 1 ? scalar : llvm::FixedVectorType::get(scalar, n);
+}
+
+unsigned Emitter::lanes(Value* v) {
+  auto* t = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+  return t ? t->getNumElements() : 1;
+}
+
+llvm::Type* Emitter::int_of(Value* v) {
+  return with_lanes(b_.getIntNTy(v->getType()->getScalarSizeInBits()), lanes(v));
+}
+
+llvm::Value* Emitter::float_arg(const kir::Inst& i, size_t n) {
+  const kir::Type t = arg_type(i, n);
+  if (t.elem == kir::Elem::BF16) unsupported(i, "f32: bf16 computes in f32");
+  Value* v = arg(i, n);
+  return t.elem == kir::Elem::F16 ? b_.CreateBitCast(v, with_lanes(b_.getHalfTy(), t.lanes)) : v;
+}
+
+void Emitter::set_float(const kir::Inst& i, Value* v) {
+  const bool half = v->getType()->getScalarType()->isHalfTy();
+  set(i, half ? b_.CreateBitCast(v, with_lanes(b_.getInt16Ty(), lanes(v))) : v);
+}
+
+void Emitter::unsupported(const kir::Inst& i, const std::string& missing) const {
+  static constexpr const char* kNames[] = {
+#define KIR(name, ...) #name,
+#include "codegen/kir/kir.def"
+#undef KIR
+  };
+  throw Unsupported("instruction " + std::string(kNames[static_cast<size_t>(i.op)]) + " of kernel " +
+                        kernel_.name,
+                    "needs " + missing);
+}
+
+}  // namespace poot::codegen
