@@ -13,44 +13,44 @@ using llvm::CmpInst;
 namespace Intrinsic = llvm::Intrinsic;
 
 bool Emitter::emit_float(const kir::Inst& i) {
-  auto a = [&] { return float_arg(i, 0); };
-  auto b = [&] { return float_arg(i, 1); };
+  auto a = [&] { return arg(i, 0); };
+  auto b = [&] { return arg(i, 1); };
   switch (i.op) {
     case Op::fadd:
-      return set_float(i, b_.CreateFAdd(a(), b())), true;
+      return set(i, b_.CreateFAdd(a(), b())), true;
     case Op::fsub:
-      return set_float(i, b_.CreateFSub(a(), b())), true;
+      return set(i, b_.CreateFSub(a(), b())), true;
     case Op::fmul:
-      return set_float(i, b_.CreateFMul(a(), b())), true;
+      return set(i, b_.CreateFMul(a(), b())), true;
     case Op::fdiv:
-      return set_float(i, b_.CreateFDiv(a(), b())), true;
+      return set(i, b_.CreateFDiv(a(), b())), true;
     case Op::fma: {
-      Value* ops[] = {a(), b(), float_arg(i, 2)};
-      return set_float(i, b_.CreateIntrinsic(Intrinsic::fma, {ops[0]->getType()}, ops)), true;
+      Value* ops[] = {a(), b(), arg(i, 2)};
+      return set(i, b_.CreateIntrinsic(Intrinsic::fma, {ops[0]->getType()}, ops)), true;
     }
     case Op::fneg:
-      return set_float(i, b_.CreateFNeg(a())), true;
+      return set(i, b_.CreateFNeg(a())), true;
     case Op::fabs:
-      return set_float(i, unary(Intrinsic::fabs, a())), true;
+      return set(i, unary(Intrinsic::fabs, a())), true;
     case Op::fsqrt:
-      return set_float(i, unary(Intrinsic::sqrt, a())), true;
+      return set(i, unary(Intrinsic::sqrt, a())), true;
     case Op::ffloor:
-      return set_float(i, unary(Intrinsic::floor, a())), true;
+      return set(i, unary(Intrinsic::floor, a())), true;
     case Op::fceil:
-      return set_float(i, unary(Intrinsic::ceil, a())), true;
+      return set(i, unary(Intrinsic::ceil, a())), true;
     case Op::ftrunc:
-      return set_float(i, unary(Intrinsic::trunc, a())), true;
+      return set(i, unary(Intrinsic::trunc, a())), true;
     case Op::frint:
-      return set_float(i, unary(Intrinsic::roundeven, a())), true;
+      return set(i, unary(Intrinsic::roundeven, a())), true;
     case Op::fcopysign:
-      return set_float(i, binary(Intrinsic::copysign, a(), b())), true;
+      return set(i, binary(Intrinsic::copysign, a(), b())), true;
     case Op::fmin: {
       Value *x = a(), *y = b();
-      return set_float(i, b_.CreateSelect(b_.CreateFCmpOLT(x, y), x, y)), true;
+      return set(i, b_.CreateSelect(b_.CreateFCmpOLT(x, y), x, y)), true;
     }
     case Op::fmax: {
       Value *x = a(), *y = b();
-      return set_float(i, b_.CreateSelect(b_.CreateFCmpOGT(x, y), x, y)), true;
+      return set(i, b_.CreateSelect(b_.CreateFCmpOGT(x, y), x, y)), true;
     }
     default:
       return false;
@@ -186,7 +186,7 @@ bool Emitter::emit_compare(const kir::Inst& i) {
     case Op::icmp:
       return set(i, b_.CreateICmp(predicate(i.pred), arg(i, 0), arg(i, 1))), true;
     case Op::fcmp:
-      return set(i, b_.CreateFCmp(predicate(i.pred), float_arg(i, 0), float_arg(i, 1))), true;
+      return set(i, b_.CreateFCmp(predicate(i.pred), arg(i, 0), arg(i, 1))), true;
     case Op::select:
       return set(i, b_.CreateSelect(arg(i, 0), arg(i, 1), arg(i, 2))), true;
     default:

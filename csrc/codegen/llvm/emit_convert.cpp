@@ -1,9 +1,7 @@
-// Conversions. Three of them LLVM does not give as KIR defines them:
+// Conversions. Two of them LLVM does not give as KIR defines them:
 //
 // - f32 to bf16 by integer arithmetic: add 0x7fff plus the last kept bit, shift. The AVX-512
 //   instruction flushes denormals, and elsewhere LLVM calls a runtime function.
-// - f64 to f16 or bf16 rounds once: f64 to f32 rounded to odd (the sticky bit survives in the last
-//   bit), then f32 to the short type to nearest.
 // - float to signed integer: LLVM's fptosi is poison out of range; KIR wants the minimum, which is
 //   what x86's cvtt instructions answer.
 #include <cmath>
@@ -17,38 +15,23 @@ using kir::Elem;
 using kir::Op;
 namespace Intrinsic = llvm::Intrinsic;
 
-llvm::Value* Emitter::widen_float(Value* v, Elem from, Elem to) {
+llvm::Value* Emitter::widen_float(Value* v, Elem from, llvm::Type* to) {
   const unsigned n = lanes(v);
+  if (from == Elem::F32) return b_.CreateFPExt(v, to);
+  if (from == Elem::F16) return b_.CreateFPExt(b_.CreateBitCast(v, with_lanes(b_.getHalfTy(), n)), to);
   llvm::Type* i32 = with_lanes(b_.getInt32Ty(), n);
-  llvm::Type* f32 = with_lanes(b_.getFloatTy(), n);
-  if (from == Elem::BF16) {
-    Value* wide = b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(v, i32), int_splat(i32, 16)), f32);
-    return to == Elem::F64 ? b_.CreateFPExt(wide, type({Elem::F64, uint16_t(n)})) : wide;
-  }
-  if (from == Elem::F16) v = b_.CreateBitCast(v, with_lanes(b_.getHalfTy(), n));
-  llvm::Type* target = with_lanes(type(to), n);
-  return v->getType() == target ? v : b_.CreateFPExt(v, target);
+  return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(v, i32), int_splat(i32, 16)), to);
 }
 
-llvm::Value* Emitter::narrow_float(Value* v, Elem from, Elem to) {
+llvm::Value* Emitter::narrow_float(Value* v, Elem to) {
   const unsigned n = lanes(v);
-  llvm::Type* i32 = with_lanes(b_.getInt32Ty(), n);
+  if (to == Elem::F32) return b_.CreateFPTrunc(v, with_lanes(b_.getFloatTy(), n));
   llvm::Type* i16 = with_lanes(b_.getInt16Ty(), n);
-  llvm::Type* f32 = with_lanes(b_.getFloatTy(), n);
-  if (to == Elem::F32) return b_.CreateFPTrunc(v, f32);
-  if (from == Elem::F64) {
-    Value* near = b_.CreateFPTrunc(v, f32);
-    Value* back = b_.CreateFPExt(near, v->getType());
-    Value* bits = b_.CreateBitCast(near, i32);
-    Value* over = b_.CreateFCmpOGT(unary(Intrinsic::fabs, back), unary(Intrinsic::fabs, v));
-    Value* toward_zero = b_.CreateSub(bits, b_.CreateZExt(over, i32));
-    Value* odd = b_.CreateOr(toward_zero, int_splat(i32, 1));
-    v = b_.CreateBitCast(b_.CreateSelect(b_.CreateFCmpONE(back, v), odd, bits), f32);
-  }
   if (to == Elem::F16)
     return b_.CreateBitCast(b_.CreateFPTrunc(v, with_lanes(b_.getHalfTy(), n)), i16);
   if (features_.isa == Isa::Ptx)
     return b_.CreateBitCast(b_.CreateFPTrunc(v, with_lanes(b_.getBFloatTy(), n)), i16);
+  llvm::Type* i32 = with_lanes(b_.getInt32Ty(), n);
   Value* bits = b_.CreateBitCast(v, i32);
   Value* last = b_.CreateAnd(b_.CreateLShr(bits, int_splat(i32, 16)), int_splat(i32, 1));
   Value* rounded = b_.CreateAdd(bits, b_.CreateAdd(last, int_splat(i32, 0x7fff)));
@@ -98,32 +81,19 @@ llvm::Value* Emitter::float_to_signed(Value* v, llvm::Type* to) {
   return b_.CreateSelect(inside, b_.CreateFPToSI(safe, to), minimum);
 }
 
-llvm::Value* Emitter::int_to_float(Value* v, Elem to, bool is_signed) {
-  const auto n = static_cast<uint16_t>(lanes(v));
-  const bool narrow = to == Elem::F16 || to == Elem::BF16;
-  llvm::Type* target = type({narrow ? Elem::F64 : to, n});
-  Value* wide = is_signed ? b_.CreateSIToFP(v, target) : b_.CreateUIToFP(v, target);
-  return narrow ? narrow_float(wide, Elem::F64, to) : wide;
-}
-
 bool Emitter::emit_convert(const kir::Inst& i) {
   llvm::Type* to = type(i.type);
   switch (i.op) {
     case Op::fpext:
-      return set(i, widen_float(arg(i, 0), arg_type(i, 0).elem, i.type.elem)), true;
+      return set(i, widen_float(arg(i, 0), arg_type(i, 0).elem, to)), true;
     case Op::fptrunc:
-      return set(i, narrow_float(arg(i, 0), arg_type(i, 0).elem, i.type.elem)), true;
+      return set(i, narrow_float(arg(i, 0), i.type.elem)), true;
     case Op::sitofp:
-    case Op::uitofp: {
-      const bool narrow = i.type.elem == Elem::F16 || i.type.elem == Elem::BF16;
-      if (narrow && arg_type(i, 0).elem == Elem::I64) unsupported(i, "i64 to a 16-bit float");
-      return set(i, int_to_float(arg(i, 0), i.type.elem, i.op == Op::sitofp)), true;
-    }
-    case Op::fptosi: {
-      const Elem from = arg_type(i, 0).elem;
-      Value* v = from == Elem::F64 ? arg(i, 0) : widen_float(arg(i, 0), from, Elem::F32);
-      return set(i, float_to_signed(v, to)), true;
-    }
+      return set(i, b_.CreateSIToFP(arg(i, 0), to)), true;
+    case Op::uitofp:
+      return set(i, b_.CreateUIToFP(arg(i, 0), to)), true;
+    case Op::fptosi:
+      return set(i, float_to_signed(arg(i, 0), to)), true;
     case Op::sext:
       return set(i, b_.CreateSExt(arg(i, 0), to)), true;
     case Op::zext:

@@ -80,6 +80,22 @@ llvm::Value* Emitter::scale_by_power(Value* v, Value* n) {
   return b_.CreateFMul(v, b_.CreateBitCast(b_.CreateShl(biased, int_splat(it, f.mantissa)), ft));
 }
 
+// The estimate instruction where there is one; a correctly rounded quotient meets the bound
+// everywhere else.
+llvm::Value* Emitter::reciprocal(Value* v) {
+  if (!features_.avx512 || !v->getType()->getScalarType()->isFloatTy())
+    return b_.CreateFDiv(llvm::ConstantFP::get(v->getType(), 1.0), v);
+  const unsigned n = lanes(v), piece = n > 8 ? 16 : n > 4 ? 8 : 4;
+  const Intrinsic::ID id = piece == 16  ? Intrinsic::x86_avx512_rcp14_ps_512
+                           : piece == 8 ? Intrinsic::x86_avx512_rcp14_ps_256
+                                        : Intrinsic::x86_avx512_rcp14_ps_128;
+  return by_pieces({v}, piece, [&](llvm::ArrayRef<Value*> p) -> Value* {
+    Value* mask = piece > 8 ? b_.getInt16(0xffff) : b_.getInt8(0xff);
+    llvm::Type* t = p[0]->getType();
+    return b_.CreateIntrinsic(t, id, {p[0], llvm::PoisonValue::get(t), mask});
+  });
+}
+
 // i32 floor(log2|v|) of a finite nonzero v.
 llvm::Value* Emitter::exponent_of(Value* v) {
   const Format f = Format::of(v->getType());
@@ -192,46 +208,18 @@ llvm::Value* Emitter::remainder(Value* a, Value* b) {
 bool Emitter::emit_scale(const kir::Inst& i) {
   switch (i.op) {
     case Op::fscale:
+      return set(i, scale_by_power(arg(i, 0), arg(i, 1))), true;
     case Op::fexponent:
+      return set(i, exponent_of(arg(i, 0))), true;
     case Op::fmantissa:
+      return set(i, mantissa_of(arg(i, 0))), true;
     case Op::frecip:
-    case Op::frem: {
-      const kir::Elem e = arg_type(i, 0).elem;
-      if (e != kir::Elem::F32 && e != kir::Elem::F64) unsupported(i, "f32 or f64");
-      break;
-    }
+      return set(i, reciprocal(arg(i, 0))), true;
+    case Op::frem:
+      return set(i, remainder(arg(i, 0), arg(i, 1))), true;
     default:
       return false;
   }
-  Value* v = arg(i, 0);
-  switch (i.op) {
-    case Op::fscale:
-      return set(i, scale_by_power(v, arg(i, 1))), true;
-    case Op::fexponent:
-      return set(i, exponent_of(v)), true;
-    case Op::fmantissa:
-      return set(i, mantissa_of(v)), true;
-    case Op::frem:
-      return set(i, remainder(v, arg(i, 1))), true;
-    default:
-      break;
-  }
-  // frecip: the estimate instruction where there is one; a correctly rounded quotient meets the
-  // bound everywhere else.
-  if (features_.avx512 && v->getType()->getScalarType()->isFloatTy()) {
-    const unsigned n = lanes(v), piece = n > 8 ? 16 : n > 4 ? 8 : 4;
-    const Intrinsic::ID id = piece == 16  ? Intrinsic::x86_avx512_rcp14_ps_512
-                             : piece == 8 ? Intrinsic::x86_avx512_rcp14_ps_256
-                                          : Intrinsic::x86_avx512_rcp14_ps_128;
-    set(i, by_pieces({v}, piece, [&](llvm::ArrayRef<Value*> p) -> Value* {
-          Value* mask = piece > 8 ? b_.getInt16(0xffff) : b_.getInt8(0xff);
-          llvm::Type* t = p[0]->getType();
-          return b_.CreateIntrinsic(t, id, {p[0], llvm::PoisonValue::get(t), mask});
-        }));
-  } else {
-    set(i, b_.CreateFDiv(llvm::ConstantFP::get(v->getType(), 1.0), v));
-  }
-  return true;
 }
 
 }  // namespace poot::codegen

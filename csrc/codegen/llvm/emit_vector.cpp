@@ -73,26 +73,23 @@ bool Emitter::emit_reduce(const kir::Inst& i) {
       };
       break;
     case Op::reduce_iadd:
-      return set(i, lanes(arg(i, 0)) > 1 ? b_.CreateAddReduce(arg(i, 0)) : arg(i, 0)), true;
+      return set(i, b_.CreateAddReduce(arg(i, 0))), true;
     case Op::reduce_imul:
-      return set(i, lanes(arg(i, 0)) > 1 ? b_.CreateMulReduce(arg(i, 0)) : arg(i, 0)), true;
+      return set(i, b_.CreateMulReduce(arg(i, 0))), true;
     case Op::reduce_smax:
-      return set(i, lanes(arg(i, 0)) > 1 ? b_.CreateIntMaxReduce(arg(i, 0), true) : arg(i, 0)),
-             true;
+      return set(i, b_.CreateIntMaxReduce(arg(i, 0), true)), true;
     case Op::reduce_smin:
-      return set(i, lanes(arg(i, 0)) > 1 ? b_.CreateIntMinReduce(arg(i, 0), true) : arg(i, 0)),
-             true;
+      return set(i, b_.CreateIntMinReduce(arg(i, 0), true)), true;
     case Op::reduce_or:
-      return set(i, lanes(arg(i, 0)) > 1 ? b_.CreateOrReduce(arg(i, 0)) : arg(i, 0)), true;
+      return set(i, b_.CreateOrReduce(arg(i, 0))), true;
     case Op::reduce_and:
-      return set(i, lanes(arg(i, 0)) > 1 ? b_.CreateAndReduce(arg(i, 0)) : arg(i, 0)), true;
+      return set(i, b_.CreateAndReduce(arg(i, 0))), true;
     default:
       return false;
   }
-  Value* v = float_arg(i, 0);
-  if ((lanes(v) & (lanes(v) - 1)) != 0) unsupported(i, "a power of two of lanes");
+  Value* v = arg(i, 0);
   while (lanes(v) > 1) v = step(lower_half(v, false), lower_half(v, true));
-  set_float(i, v);
+  set(i, v);
   return true;
 }
 
@@ -157,27 +154,19 @@ llvm::Value* Emitter::lookup(const kir::Inst& i) {
 bool Emitter::emit_vector(const kir::Inst& i) {
   switch (i.op) {
     case Op::splat:
-      return set(i, i.type.lanes == 1 ? arg(i, 0) : b_.CreateVectorSplat(i.type.lanes, arg(i, 0))),
-             true;
+      return set(i, b_.CreateVectorSplat(i.type.lanes, arg(i, 0))), true;
     case Op::lane_ids: {
       llvm::SmallVector<llvm::Constant*, 64> ids;
       for (unsigned l = 0; l < i.type.lanes; ++l)
         ids.push_back(llvm::ConstantInt::get(type(i.type.elem), l));
       return set(i, i.type.lanes == 1 ? ids[0] : llvm::ConstantVector::get(ids)), true;
     }
-    case Op::extract: {
-      Value* v = arg(i, 0);
-      return set(i, lanes(v) == 1 ? v : b_.CreateExtractElement(v, i.imm)), true;
-    }
-    case Op::insert: {
-      Value* v = arg(i, 0);
-      return set(i, lanes(v) == 1 ? arg(i, 1) : b_.CreateInsertElement(v, arg(i, 1), i.imm)), true;
-    }
+    case Op::extract:
+      return set(i, b_.CreateExtractElement(arg(i, 0), i.imm)), true;
+    case Op::insert:
+      return set(i, b_.CreateInsertElement(arg(i, 0), arg(i, 1), i.imm)), true;
     case Op::shuffle: {
-      auto widened = [&](Value* v) {
-        return lanes(v) > 1 ? v : b_.CreateVectorSplat(1, v);
-      };
-      Value* v = b_.CreateShuffleVector(widened(arg(i, 0)), widened(arg(i, 1)), i.mask);
+      Value* v = b_.CreateShuffleVector(arg(i, 0), arg(i, 1), i.mask);
       return set(i, i.type.lanes == 1 ? b_.CreateExtractElement(v, uint64_t{0}) : v), true;
     }
     case Op::lookup:

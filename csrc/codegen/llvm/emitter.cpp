@@ -57,25 +57,8 @@ llvm::Type* Emitter::int_of(Value* v) {
   return with_lanes(b_.getIntNTy(v->getType()->getScalarSizeInBits()), lanes(v));
 }
 
-llvm::Value* Emitter::float_arg(const kir::Inst& i, size_t n) {
-  const kir::Type t = arg_type(i, n);
-  if (t.elem == kir::Elem::BF16) unsupported(i, "f32: bf16 computes in f32");
-  Value* v = arg(i, n);
-  return t.elem == kir::Elem::F16 ? b_.CreateBitCast(v, with_lanes(b_.getHalfTy(), t.lanes)) : v;
-}
-
-void Emitter::set_float(const kir::Inst& i, Value* v) {
-  const bool half = v->getType()->getScalarType()->isHalfTy();
-  set(i, half ? b_.CreateBitCast(v, with_lanes(b_.getInt16Ty(), lanes(v))) : v);
-}
-
 void Emitter::unsupported(const kir::Inst& i, const std::string& missing) const {
-  static constexpr const char* kNames[] = {
-#define KIR(name, ...) #name,
-#include "codegen/kir/kir.def"
-#undef KIR
-  };
-  throw Unsupported("instruction " + std::string(kNames[static_cast<size_t>(i.op)]) + " of kernel " +
+  throw Unsupported("instruction " + std::string(kir::op_info(i.op).name) + " of kernel " +
                         kernel_.name,
                     "needs " + missing);
 }

@@ -2,7 +2,7 @@
 // function returns false for an instruction that is not its own.
 //
 // Representation: f16 and bf16 travel as i16, since LLVM's handling of short floats differs by
-// target; they become floats only inside an operation. Floating point has no fast-math flag
+// target; they become floats only inside a conversion. Floating point has no fast-math flag
 // anywhere. All buffer pointers, metadata words and block indices are read once at the top.
 #pragma once
 
@@ -59,16 +59,16 @@ class Emitter {
 
   // emit_convert.cpp
   bool emit_convert(const kir::Inst& i);
-  Value* widen_float(Value* v, kir::Elem from, kir::Elem to);
-  Value* narrow_float(Value* v, kir::Elem from, kir::Elem to);
+  Value* widen_float(Value* v, kir::Elem from, llvm::Type* to);
+  Value* narrow_float(Value* v, kir::Elem to);
   Value* float_to_signed(Value* v, llvm::Type* to);
-  Value* int_to_float(Value* v, kir::Elem to, bool is_signed);
 
   // emit_scale.cpp
   bool emit_scale(const kir::Inst& i);
   Value* scale_by_power(Value* v, Value* n);
   Value* exponent_of(Value* v);
   Value* mantissa_of(Value* v);
+  Value* reciprocal(Value* v);
   Value* remainder(Value* a, Value* b);
 
   // emit_vector.cpp
@@ -100,9 +100,6 @@ class Emitter {
   Value* arg(const kir::Inst& i, size_t n) const { return values_[i.args[n].index]; }
   kir::Type arg_type(const kir::Inst& i, size_t n) const { return kernel_.type(i.args[n]); }
   void set(const kir::Inst& i, Value* v) { values_[i.results.at(0).index] = v; }
-  // Operand n as an LLVM float (f16: half) and back to its representation.
-  Value* float_arg(const kir::Inst& i, size_t n);
-  void set_float(const kir::Inst& i, Value* v);
   Value* unary(llvm::Intrinsic::ID id, Value* v) { return b_.CreateUnaryIntrinsic(id, v); }
   Value* binary(llvm::Intrinsic::ID id, Value* a, Value* c) {
     return b_.CreateBinaryIntrinsic(id, a, c);
