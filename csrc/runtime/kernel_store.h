@@ -7,6 +7,7 @@
 // needs no worker.
 #pragma once
 
+#include <cstddef>
 #include <future>
 #include <memory>
 #include <string>

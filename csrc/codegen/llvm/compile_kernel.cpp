@@ -9,7 +9,6 @@
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/flatten.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
-#include "llvm/CodeGen/CommandFlags.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/MCSubtargetInfo.h"
@@ -43,7 +42,7 @@ TargetMachinePtr make_machine(const Target& target, int opt_level) {
   TargetMachinePtr machine(backend->createTargetMachine(t, target.cpu, target.features, options,
                                                         llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                                         level));
-  if (!machine || !machine->getMCSubtargetInfo()->isCPUStringValid(target.cpu))
+  if (!machine || !machine->getMCSubtargetInfo().isCPUStringValid(target.cpu))
     throw Unsupported("target " + target.cpu, "LLVM does not know this processor");
   return machine;
 }
@@ -52,7 +51,7 @@ TargetFeatures features_of(const Target& target, const llvm::TargetMachine& mach
   TargetFeatures f;
   f.isa = target.isa;
   if (f.isa != Isa::X86) return f;
-  const llvm::MCSubtargetInfo& info = *machine.getMCSubtargetInfo();
+  const llvm::MCSubtargetInfo& info = machine.getMCSubtargetInfo();
   f.avx2 = info.checkFeatures("+avx2");
   f.avx512 = info.checkFeatures("+avx512f,+avx512bw,+avx512dq,+avx512vl");
   f.vector_bits = target.vector_bytes * 8;

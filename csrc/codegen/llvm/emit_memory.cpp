@@ -166,7 +166,7 @@ llvm::Value* Emitter::load_masked(const kir::Inst& i) {
 }
 
 void Emitter::store_masked(const kir::Inst& i) {
-  Value *index = arg(i, 0), *v = arg(i, 1), *mask = arg(i, 2);
+  Value *index = arg(i, 0), *mask = arg(i, 1), *v = arg(i, 2);
   if (lanes(v) == 1) {
     guarded(
         mask,
