@@ -2,9 +2,9 @@
 // no page is ever writable and executable, and so that profilers see anonymous code, which they can
 // be given names for.
 //
-//   image-C1  the header is whole, of this format and ABI version, and the size is that of the bytes
-//   image-C2  the code range lies inside the image and holds the entry
-//   image-C3  the hash matches
+//   image-C1  the header is whole, of this format and ABI version, and the size is that of the
+//   bytes image-C2  the code range lies inside the image and holds the entry image-C3  the hash
+//   matches
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,6 +13,7 @@
 
 #include "program/image_format.h"
 #include "runtime/kernel_store.h"
+#include "support/errors.h"
 
 namespace poot::runtime {
 
@@ -26,9 +27,9 @@ program::ImageHeader check(std::string_view bytes) {
       h.version != program::kImageVersion || h.abi != program::kKernelAbiVersion)
     throw InvalidGraph("image-C1", "header", "not an image of this version");
   if (h.size != bytes.size())
-    throw InvalidGraph("image-C1", "header",
-                       "it says " + std::to_string(h.size) + " bytes, there are " +
-                           std::to_string(bytes.size()));
+    throw InvalidGraph(
+        "image-C1", "header",
+        "it says " + std::to_string(h.size) + " bytes, there are " + std::to_string(bytes.size()));
   if (h.code_begin < sizeof h || h.code_begin > h.code_end || h.code_end > h.size ||
       h.entry < h.code_begin || h.entry >= h.code_end)
     throw InvalidGraph("image-C2", "header", "the entry or the code lies outside the image");
@@ -53,8 +54,7 @@ std::shared_ptr<const Image> Image::map(std::string_view bytes) {
   std::memcpy(base, bytes.data(), bytes.size());
   if (::mprotect(base, size, PROT_READ | PROT_EXEC) != 0)
     throw DeviceError(std::string("making a kernel executable: ") + std::strerror(errno));
-  image->entry_ =
-      reinterpret_cast<program::CpuEntry>(static_cast<std::byte*>(base) + header.entry);
+  image->entry_ = reinterpret_cast<program::CpuEntry>(static_cast<std::byte*>(base) + header.entry);
   return image;
 }
 

@@ -11,6 +11,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/target.h"
@@ -22,8 +23,11 @@ namespace poot::runtime {
 // Machine code mapped read-execute. Unmapped when the last reference goes.
 class Image {
  public:
-  static std::shared_ptr<const Image> map(
-      std::string_view bytes);  // verifies; throws InvalidGraph image-C…
+  // Verifies and maps; throws InvalidGraph image-C….
+  static std::shared_ptr<const Image> map(std::string_view bytes);
+  Image() = default;  // empty; map() fills it
+  Image(const Image&) = delete;
+  Image& operator=(const Image&) = delete;
   ~Image();
   program::CpuEntry entry() const { return entry_; }
   size_t size() const { return size_; }

@@ -36,7 +36,7 @@ using poot::codegen::Product;
 
 constexpr rlim_t kMemoryLimitBytes = rlim_t{4} << 30;
 
-int channel = -1;             // where replies go
+int channel = -1;              // where replies go
 uint64_t current_request = 0;  // for the fatal handler
 
 bool write_all(int fd, std::string_view bytes) {
@@ -87,9 +87,8 @@ poot::runtime::WorkerReply compile(const poot::runtime::WorkerRequest& request) 
   try {
     const poot::kir::Kernel kernel = poot::kir::parse_kernel(request.kir);
     test_hook(kernel.name, request.opt_level);
-    reply.bytes = poot::codegen::compile_kernel(kernel, request.target,
-                                                static_cast<int>(request.opt_level),
-                                                Product::Artifact);
+    reply.bytes = poot::codegen::compile_kernel(
+        kernel, request.target, static_cast<int>(request.opt_level), Product::Artifact);
   } catch (const poot::InternalError& e) {
     reply.outcome = poot::runtime::WorkerOutcome::Failed;
     reply.bytes = e.what();
@@ -191,8 +190,8 @@ int run_once(int argc, char** argv) {
   } else if (options.count("--compile")) {
     poot::codegen::set_llvm_fatal_handler(on_fatal_once);
     const auto kernel = poot::kir::parse_kernel(read_file(options["--compile"]));
-    const auto target = options.count("--target") ? poot::Target::parse(options["--target"])
-                                                  : poot::Target::host();
+    const auto target =
+        options.count("--target") ? poot::Target::parse(options["--target"]) : poot::Target::host();
     const int level = options.count("--level") ? std::stoi(options["--level"]) : 2;
     write_file(out, poot::codegen::compile_kernel(kernel, target, level, product));
   } else {

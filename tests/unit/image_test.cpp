@@ -5,6 +5,7 @@
 
 #include "program/image_format.h"
 #include "runtime/kernel_store.h"
+#include "support/errors.h"
 
 namespace poot::runtime {
 namespace {

@@ -39,9 +39,8 @@ TargetMachinePtr make_machine(const Target& target, int opt_level) {
   const llvm::CodeGenOptLevel level = opt_level >= 2   ? llvm::CodeGenOptLevel::Default
                                       : opt_level == 1 ? llvm::CodeGenOptLevel::Less
                                                        : llvm::CodeGenOptLevel::None;
-  TargetMachinePtr machine(backend->createTargetMachine(t, target.cpu, target.features, options,
-                                                        llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                                        level));
+  TargetMachinePtr machine(backend->createTargetMachine(
+      t, target.cpu, target.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, level));
   if (!machine || !machine->getMCSubtargetInfo().isCPUStringValid(target.cpu))
     throw Unsupported("target " + target.cpu, "LLVM does not know this processor");
   return machine;
@@ -136,20 +135,20 @@ std::string compile_kernel(const kir::Kernel& kernel, const Target& target, int 
 }
 
 extern "C" {
-#define POOT_LLVM_TARGET(name)               \
-  void LLVMInitialize##name##TargetInfo();   \
-  void LLVMInitialize##name##Target();       \
-  void LLVMInitialize##name##TargetMC();     \
+#define POOT_LLVM_TARGET(name)             \
+  void LLVMInitialize##name##TargetInfo(); \
+  void LLVMInitialize##name##Target();     \
+  void LLVMInitialize##name##TargetMC();   \
   void LLVMInitialize##name##AsmPrinter();
 #include "codegen/llvm/targets.def"
 #undef POOT_LLVM_TARGET
 }
 
 void initialize_llvm() {
-#define POOT_LLVM_TARGET(name)           \
-  LLVMInitialize##name##TargetInfo();    \
-  LLVMInitialize##name##Target();        \
-  LLVMInitialize##name##TargetMC();      \
+#define POOT_LLVM_TARGET(name)        \
+  LLVMInitialize##name##TargetInfo(); \
+  LLVMInitialize##name##Target();     \
+  LLVMInitialize##name##TargetMC();   \
   LLVMInitialize##name##AsmPrinter();
 #include "codegen/llvm/targets.def"
 #undef POOT_LLVM_TARGET

@@ -1,8 +1,8 @@
 // Arithmetic, comparison and selection: the instructions that LLVM IR has as such.
 //
 // Nothing here may change a bit against KIR's table: no fast-math flags, minimum and maximum by
-// compare and select (LLVM's minnum and minimum treat NaN and zeros otherwise), shifts and divisions
-// under the table's preconditions.
+// compare and select (LLVM's minnum and minimum treat NaN and zeros otherwise), shifts and
+// divisions under the table's preconditions.
 #include "codegen/llvm/emitter.h"
 #include "llvm/IR/Intrinsics.h"
 
@@ -174,13 +174,11 @@ bool Emitter::emit_compare(const kir::Inst& i) {
       const kir::Type t = i.type;
       const llvm::APInt bits(static_cast<unsigned>(kir::bit_width(t.elem)), i.imm, false, true);
       llvm::Type* ty = type(t.elem);
-      llvm::Constant* c =
-          ty->isFloatingPointTy()
-              ? static_cast<llvm::Constant*>(
-                    llvm::ConstantFP::get(context_, llvm::APFloat(ty->getFltSemantics(), bits)))
-              : llvm::ConstantInt::get(context_, bits);
-      if (t.lanes > 1)
-        c = llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(t.lanes), c);
+      llvm::Constant* c = ty->isFloatingPointTy()
+                              ? static_cast<llvm::Constant*>(llvm::ConstantFP::get(
+                                    context_, llvm::APFloat(ty->getFltSemantics(), bits)))
+                              : llvm::ConstantInt::get(context_, bits);
+      if (t.lanes > 1) c = llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(t.lanes), c);
       return set(i, c), true;
     }
     case Op::icmp:

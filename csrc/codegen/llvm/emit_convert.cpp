@@ -18,7 +18,8 @@ namespace Intrinsic = llvm::Intrinsic;
 llvm::Value* Emitter::widen_float(Value* v, Elem from, llvm::Type* to) {
   const unsigned n = lanes(v);
   if (from == Elem::F32) return b_.CreateFPExt(v, to);
-  if (from == Elem::F16) return b_.CreateFPExt(b_.CreateBitCast(v, with_lanes(b_.getHalfTy(), n)), to);
+  if (from == Elem::F16)
+    return b_.CreateFPExt(b_.CreateBitCast(v, with_lanes(b_.getHalfTy(), n)), to);
   llvm::Type* i32 = with_lanes(b_.getInt32Ty(), n);
   return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(v, i32), int_splat(i32, 16)), to);
 }

@@ -36,9 +36,10 @@ void Emitter::declare_objects() {
         break;
       }
       case ObjectKind::Workgroup: {
-        auto* g = new llvm::GlobalVariable(module_, array, false, llvm::GlobalValue::InternalLinkage,
-                                           llvm::PoisonValue::get(array), "workgroup." + object.name,
-                                           nullptr, llvm::GlobalValue::NotThreadLocal, 3);
+        auto* g =
+            new llvm::GlobalVariable(module_, array, false, llvm::GlobalValue::InternalLinkage,
+                                     llvm::PoisonValue::get(array), "workgroup." + object.name,
+                                     nullptr, llvm::GlobalValue::NotThreadLocal, 3);
         g->setAlignment(llvm::Align(16));
         objects_[o] = g;
         break;
@@ -49,11 +50,10 @@ void Emitter::declare_objects() {
         for (uint64_t bits : object.bits) words.push_back(llvm::ConstantInt::get(word, bits));
         auto* words_type = llvm::ArrayType::get(word, words.size());
         const unsigned space = features_.isa == Isa::Ptx ? 4 : 0;
-        auto* g = new llvm::GlobalVariable(module_, words_type, true,
-                                           llvm::GlobalValue::InternalLinkage,
-                                           llvm::ConstantArray::get(words_type, words),
-                                           "table." + object.name, nullptr,
-                                           llvm::GlobalValue::NotThreadLocal, space);
+        auto* g = new llvm::GlobalVariable(
+            module_, words_type, true, llvm::GlobalValue::InternalLinkage,
+            llvm::ConstantArray::get(words_type, words), "table." + object.name, nullptr,
+            llvm::GlobalValue::NotThreadLocal, space);
         g->setAlignment(llvm::Align(64));
         g->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
         objects_[o] = g;
@@ -62,9 +62,9 @@ void Emitter::declare_objects() {
     }
   }
   if (private_bytes > kPrivateLimitBytes)
-    throw Unsupported("kernel " + kernel_.name,
-                      std::to_string(private_bytes) + " bytes of private arrays, the limit is " +
-                          std::to_string(kPrivateLimitBytes));
+    throw Unsupported("kernel " + kernel_.name, std::to_string(private_bytes) +
+                                                    " bytes of private arrays, the limit is " +
+                                                    std::to_string(kPrivateLimitBytes));
 }
 
 void Emitter::declare_alias_scopes() {
@@ -140,9 +140,8 @@ void Emitter::store(const kir::Inst& i) {
   annotate(s, i.object);
   if (!i.nontemporal || features_.isa != Isa::X86) return;
   nontemporal_ = true;
-  s->setMetadata(
-      llvm::LLVMContext::MD_nontemporal,
-      llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(b_.getInt32(1))}));
+  s->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                 llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(b_.getInt32(1))}));
 }
 
 llvm::Value* Emitter::load_masked(const kir::Inst& i) {
@@ -152,8 +151,8 @@ llvm::Value* Emitter::load_masked(const kir::Inst& i) {
     return guarded(
         mask,
         [&] {
-          Value* v = b_.CreateAlignedLoad(type(i.type), address(i.object, index, true),
-                                          alignment(i));
+          Value* v =
+              b_.CreateAlignedLoad(type(i.type), address(i.object, index, true), alignment(i));
           annotate(v, i.object);
           return v;
         },
@@ -208,9 +207,9 @@ bool Emitter::emit_memory(const kir::Inst& i) {
     case Op::scatter:
       return store_masked(i), true;
     case Op::prefetch:
-      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {objects_[i.object.index]->getType()},
-                         {address(i.object, arg(i, 0), false), b_.getInt32(0), b_.getInt32(3),
-                          b_.getInt32(1)});
+      b_.CreateIntrinsic(
+          llvm::Intrinsic::prefetch, {objects_[i.object.index]->getType()},
+          {address(i.object, arg(i, 0), false), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
       return true;
     case Op::meta:
       return set(i, meta_.at(i.imm)), true;

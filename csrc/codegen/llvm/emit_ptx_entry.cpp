@@ -65,22 +65,20 @@ void Emitter::emit_ptx_entry() {
 llvm::Value* Emitter::exchange(const kir::Inst& i, Intrinsic::ID id) {
   llvm::Type* i32 = b_.getInt32Ty();
   auto word = [&](Value* w) {
-    return b_.CreateIntrinsic(i32, id,
-                              {b_.getInt32(-1), w, b_.getInt32(static_cast<uint32_t>(i.imm)),
-                               b_.getInt32(31)});
+    return b_.CreateIntrinsic(
+        i32, id, {b_.getInt32(-1), w, b_.getInt32(static_cast<uint32_t>(i.imm)), b_.getInt32(31)});
   };
   auto scalar = [&](Value* v) -> Value* {
     llvm::Type* t = v->getType();
     const unsigned width = t->getScalarSizeInBits();
     Value* bits = b_.CreateBitCast(v, b_.getIntNTy(width));
     if (width <= 32)
-      return b_.CreateBitCast(
-          b_.CreateTrunc(word(b_.CreateZExt(bits, i32)), b_.getIntNTy(width)), t);
+      return b_.CreateBitCast(b_.CreateTrunc(word(b_.CreateZExt(bits, i32)), b_.getIntNTy(width)),
+                              t);
     Value* low = word(b_.CreateTrunc(bits, i32));
     Value* high = word(b_.CreateTrunc(b_.CreateLShr(bits, 32), i32));
     llvm::Type* i64 = b_.getInt64Ty();
-    Value* both =
-        b_.CreateOr(b_.CreateZExt(low, i64), b_.CreateShl(b_.CreateZExt(high, i64), 32));
+    Value* both = b_.CreateOr(b_.CreateZExt(low, i64), b_.CreateShl(b_.CreateZExt(high, i64), 32));
     return b_.CreateBitCast(both, t);
   };
   Value* v = arg(i, 0);

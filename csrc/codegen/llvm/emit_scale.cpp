@@ -66,10 +66,10 @@ llvm::Value* Emitter::scale_by_power(Value* v, Value* n) {
   for (int step = 0; step < 2; ++step) {
     Value* high = b_.CreateICmpSGT(n, number(up));
     Value* low = b_.CreateICmpSLT(n, number(1 - f.bias));
-    Value* factor = b_.CreateSelect(
-        high, llvm::ConstantFP::get(ft, std::ldexp(1.0, up)),
-        b_.CreateSelect(low, llvm::ConstantFP::get(ft, std::ldexp(1.0, -down)),
-                        llvm::ConstantFP::get(ft, 1.0)));
+    Value* factor =
+        b_.CreateSelect(high, llvm::ConstantFP::get(ft, std::ldexp(1.0, up)),
+                        b_.CreateSelect(low, llvm::ConstantFP::get(ft, std::ldexp(1.0, -down)),
+                                        llvm::ConstantFP::get(ft, 1.0)));
     v = b_.CreateFMul(v, factor);
     Value* rest = b_.CreateSelect(high, b_.CreateSub(n, number(up)), n);
     n = b_.CreateSelect(low, b_.CreateAdd(n, number(down)), rest);
@@ -149,15 +149,13 @@ llvm::Value* Emitter::remainder(Value* a, Value* b) {
   split(ia, ma, ea);
   split(ib, mb, eb);
   const uint64_t infinity = f.exponent_mask << f.mantissa;
-  Value* undefined = b_.CreateOr(b_.CreateICmpEQ(ib, c(0)),
-                                 b_.CreateOr(b_.CreateICmpUGE(ia, c(infinity)),
-                                             b_.CreateICmpUGT(ib, c(infinity))));
+  Value* undefined = b_.CreateOr(
+      b_.CreateICmpEQ(ib, c(0)),
+      b_.CreateOr(b_.CreateICmpUGE(ia, c(infinity)), b_.CreateICmpUGT(ib, c(infinity))));
   Value* unchanged = b_.CreateICmpULT(ia, ib);
   Value* idle = b_.CreateOr(undefined, unchanged);
   Value* steps = b_.CreateSelect(idle, c(0), b_.CreateSub(ea, eb));
-  Value* most = lanes(steps) > 1
-                    ? b_.CreateIntMaxReduce(steps, /*IsSigned=*/false)
-                    : steps;
+  Value* most = lanes(steps) > 1 ? b_.CreateIntMaxReduce(steps, /*IsSigned=*/false) : steps;
 
   auto reduce = [&](Value* m) {
     return b_.CreateSelect(b_.CreateICmpUGE(m, mb), b_.CreateSub(m, mb), m);
@@ -186,8 +184,8 @@ llvm::Value* Emitter::remainder(Value* a, Value* b) {
 
   // Back to a float: the result has at most b's exponent, so it is exact, denormals too.
   Value* r = reduce(last);
-  Value* shift = b_.CreateSub(binary(Intrinsic::ctlz, r, b_.getFalse()),
-                              c(f.width - 1 - f.mantissa));
+  Value* shift =
+      b_.CreateSub(binary(Intrinsic::ctlz, r, b_.getFalse()), c(f.width - 1 - f.mantissa));
   shift = b_.CreateAnd(shift, c(f.width - 1));
   Value* norm = b_.CreateShl(r, shift);
   Value* e = b_.CreateSub(eb, shift);

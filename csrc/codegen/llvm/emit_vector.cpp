@@ -123,8 +123,8 @@ llvm::Value* Emitter::permute_table(const kir::Object& table, Value* index) {
           is_float ? Intrinsic::x86_avx512_permvar_sf_512 : Intrinsic::x86_avx512_permvar_si_512;
       return b_.CreateIntrinsic(low->getType(), id, {low, p[0]});
     }
-    const auto id = is_float ? Intrinsic::x86_avx512_vpermi2var_ps_512
-                             : Intrinsic::x86_avx512_vpermi2var_d_512;
+    const auto id =
+        is_float ? Intrinsic::x86_avx512_vpermi2var_ps_512 : Intrinsic::x86_avx512_vpermi2var_d_512;
     return b_.CreateIntrinsic(low->getType(), id, {low, p[0], part(16)});
   });
 }

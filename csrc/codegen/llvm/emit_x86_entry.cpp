@@ -16,9 +16,9 @@ namespace poot::codegen {
 
 void Emitter::emit_x86_entry() {
   llvm::Type* ptr = b_.getPtrTy();
-  auto* ft = llvm::FunctionType::get(b_.getVoidTy(), {ptr, b_.getInt32Ty(), b_.getInt32Ty()}, false);
-  function_ =
-      llvm::Function::Create(ft, llvm::GlobalValue::ExternalLinkage, kEntryName, module_);
+  auto* ft =
+      llvm::FunctionType::get(b_.getVoidTy(), {ptr, b_.getInt32Ty(), b_.getInt32Ty()}, false);
+  function_ = llvm::Function::Create(ft, llvm::GlobalValue::ExternalLinkage, kEntryName, module_);
   function_->setVisibility(llvm::GlobalValue::HiddenVisibility);
   function_->setDSOLocal(true);
   function_->setDoesNotThrow();

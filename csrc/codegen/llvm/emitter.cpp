@@ -58,9 +58,9 @@ llvm::Type* Emitter::int_of(Value* v) {
 }
 
 void Emitter::unsupported(const kir::Inst& i, const std::string& missing) const {
-  throw Unsupported("instruction " + std::string(kir::op_info(i.op).name) + " of kernel " +
-                        kernel_.name,
-                    "needs " + missing);
+  throw Unsupported(
+      "instruction " + std::string(kir::op_info(i.op).name) + " of kernel " + kernel_.name,
+      "needs " + missing);
 }
 
 }  // namespace poot::codegen

@@ -167,8 +167,8 @@ class Flattener {
     header.code_end = static_cast<uint32_t>(code_end_);
     for (uint64_t k = 1; k < symbol_count_; ++k) {
       const Elf64_Sym& s = symbols_[k];
-      if (s.st_shndx < count_ && offset_[s.st_shndx] != 0 &&
-          ELF64_ST_TYPE(s.st_info) == STT_FUNC && text(*symbol_names_, s.st_name) == entry)
+      if (s.st_shndx < count_ && offset_[s.st_shndx] != 0 && ELF64_ST_TYPE(s.st_info) == STT_FUNC &&
+          text(*symbol_names_, s.st_name) == entry)
         header.entry = static_cast<uint32_t>(offset_[s.st_shndx] + s.st_value);
     }
     if (header.entry < header.code_begin || header.entry >= header.code_end)
