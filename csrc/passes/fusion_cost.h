@@ -1,0 +1,34 @@
+// The cost rule of fusion: what an evaluation costs, what a materialised value costs, and whether
+// computing a value inside its reader beats storing it. One place, so that it can be measured.
+#pragma once
+
+#include "codegen/target.h"
+#include "ir/graph.h"
+
+namespace poot::passes {
+
+// Picoseconds to evaluate one element on one core with full vectors, memory traffic apart.
+double evaluation_cost(const ir::Graph& graph, const ir::Eqn& eqn);
+
+// What it costs to store a value and load it again, and to launch the kernel that makes it.
+double materialisation_cost(const ir::TensorType& type, const SymbolTable& symbols,
+                            const Target& target);
+
+// True if evaluating `eqn` for `evaluations` elements in all (it has numel elements) costs no more
+// than making it once and loading it.
+bool pays_to_recompute(const ir::Graph& graph, const ir::Eqn& eqn, double evaluations,
+                       const Target& target);
+
+// Evaluation is free: a view, a source made of literals, or a cast that widens exactly.
+bool is_free(const ir::Graph& graph, const ir::Eqn& eqn);
+
+// Number of elements at the hint sizes.
+double hinted_numel(const Shape& shape, const SymbolTable& symbols);
+
+// How many evaluations a value of shape `value` costs when it is broadcast into a space that is
+// evaluated `evaluations` times and has shape `space`: a value constant along the trailing axes is
+// computed once for each vector loop over them.
+double broadcast_evaluations(const Shape& value, const Shape& space, double evaluations,
+                             const SymbolTable& symbols);
+
+}  // namespace poot::passes

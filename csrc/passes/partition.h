@@ -1,0 +1,103 @@
+// Which equations go together: drafts of regions over one graph, kept free of cycles, and their
+// emission as region equations. The fusion passes share it; each brings its own rules of what may
+// join what.
+//
+// Every unit (an equation, or a region) has a place in the order: an equation its index, a region
+// the index of one of its members. Invariant: a value's unit comes before the units that read it.
+// Joining keeps it, or is refused.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "ir/graph.h"
+#include "passes/pass.h"
+
+namespace poot::passes {
+
+using RegionIndex = uint32_t;
+inline constexpr RegionIndex kNoRegion = ~RegionIndex{0};
+
+// Bounds of one region: they keep kernels small and every check constant in graph size.
+inline constexpr size_t kMaxRegionEqns = 200;
+inline constexpr size_t kMaxRegionInputs = 24;
+inline constexpr size_t kMaxRegionOutputs = 12;
+
+struct DraftRegion {
+  std::vector<uint32_t> members;   // equations that live here
+  std::vector<uint32_t> copies;    // equations evaluated here besides their own place
+  std::vector<ir::ValueId> reads;  // values defined outside, sorted
+  uint32_t place = 0;
+  Shape space;  // iteration space; meaning is the pass's
+  bool merged_away = false;
+};
+
+// Who reads the results of an equation: regions (ascending), and anything that is not in a region.
+struct Readers {
+  std::vector<RegionIndex> regions;
+  bool outside = false;  // an equation outside regions, or a graph output
+};
+
+class Partition {
+ public:
+  explicit Partition(const ir::Graph& graph);
+
+  const ir::Graph& graph() const { return graph_; }
+  const ir::Eqn& eqn(uint32_t e) const { return graph_.eqns()[e]; }
+  const DraftRegion& region(RegionIndex r) const { return regions_[r]; }
+  size_t region_count() const { return regions_.size(); }
+  RegionIndex home(uint32_t e) const { return home_[e]; }
+  // True if e is a member or a copy of r.
+  bool holds(RegionIndex r, uint32_t e) const;
+  // Equations that read a value, ascending, each once.
+  std::span<const uint32_t> users(ir::ValueId v) const;
+  bool is_output(ir::ValueId v) const { return output_[v.index]; }
+  Readers readers(uint32_t e) const;
+  // Readers other than region r exist: the value has to leave the region.
+  bool read_outside(ir::ValueId v, RegionIndex r) const;
+
+  RegionIndex open(uint32_t e, Shape space);  // a new region with one member
+  // Null if e may join r, else the reason why not.
+  const char* refuses(RegionIndex r, uint32_t e) const;
+  void join(RegionIndex r, uint32_t e);  // refuses(r, e) must be null
+  const char* refuses_copy(RegionIndex r, uint32_t e) const;
+  void copy(RegionIndex r, uint32_t e);
+  // e is only evaluated as a copy from now on.
+  void dissolve(uint32_t e) { dissolved_[e] = true; }
+  const char* refuses_merge(RegionIndex a, RegionIndex b) const;
+  void merge(RegionIndex a, RegionIndex b);  // b's equations move to a
+  void drop(RegionIndex r);                  // its members stand alone again
+  void set_space(RegionIndex r, Shape space) { regions_[r].space = std::move(space); }
+
+  // Replaces the drafted regions by equations of `op`; `attrs` gives each region's attributes.
+  // Returns false if there is none.
+  bool commit(ir::Graph& graph, ir::OpCode op,
+              const std::function<std::vector<ir::Attr>(const DraftRegion&)>& attrs,
+              PassContext& context, std::string_view pass);
+
+ private:
+  struct Window {
+    int64_t lo = -1, hi = INT64_MAX;  // exclusive bounds of the place
+    bool admits(uint32_t place) const { return lo < place && place < hi; }
+  };
+  int64_t place_of(uint32_t e) const;
+  void narrow(Window& w, uint32_t e, bool member, RegionIndex a, RegionIndex b,
+              uint32_t joining) const;
+  Window window(RegionIndex a, RegionIndex b, uint32_t joining) const;
+  std::vector<ir::ValueId> merged_reads(RegionIndex r, uint32_t e) const;
+  std::vector<uint32_t> in_order(const DraftRegion& r) const;
+  ir::Eqn emit(ir::GraphEdit& edit, RegionIndex r, ir::OpCode op, std::vector<ir::Attr> attrs,
+               std::vector<ir::ValueId>& results) const;
+
+  const ir::Graph& graph_;
+  std::vector<uint32_t> user_start_, user_list_;
+  std::vector<bool> output_, dissolved_;
+  std::vector<RegionIndex> home_;
+  std::vector<std::vector<RegionIndex>> copied_to_;  // by equation
+  std::vector<DraftRegion> regions_;
+};
+
+// "%12 (gelu_3)": how reports name the value that an equation defines.
+std::string value_label(const ir::Graph& graph, uint32_t e);
+
+}  // namespace poot::passes
