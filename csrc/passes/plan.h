@@ -17,8 +17,9 @@ struct SignatureArg {
   ir::ValueId value;  // Tensor: the graph input
   Dim expr;           // Int
 };
-// A Tensor result is never the memory of an argument (unless it is a copy-free view of a constant
-// or of another result); an argument that is handed back as it is has kind Arg.
+// A Tensor result that is an argument, or a view of one, shares its memory: AOTAutograd owns alias
+// semantics. It is copied if the call overwrites the argument or may (a state, a donated argument).
+// Arg hands the argument back as it is after the call.
 struct SignatureResult {
   enum class Kind : uint8_t { Tensor, Int, None, Arg } kind = Kind::None;
   uint32_t output = 0;  // Tensor: index among the graph's outputs (kind Result)
@@ -57,6 +58,8 @@ struct PlanResult {
   program::Program program;  // kernels without KIR text: `requests[i]` is kernel i's
   std::vector<KernelRequest> requests;
   std::vector<EqnPlan> plans;
+  // The kernel of each equation of the graph that is a region; none() for the others.
+  std::vector<program::KernelId> eqn_kernels;
   std::vector<LayoutCopy> layout_copies;
   Dim peak_transient_bytes;  // sum of what lives at the worst launch (of the hint sizes if
                              // symbolic)
@@ -64,5 +67,8 @@ struct PlanResult {
 
 // `graph` must be verified at Stage::Fused.
 PlanResult plan(const ir::Graph& graph, const Signature& signature, PassContext& context);
+
+// Symbols as int arguments, then the graph's inputs; its results. For tools and tests.
+Signature default_signature(const ir::Graph& graph);
 
 }  // namespace poot::passes

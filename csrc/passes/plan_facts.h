@@ -1,0 +1,25 @@
+// What planning must know of a value before it places it: until when it is read, whether the caller
+// sees its memory, whose buffer it should end up in, and in which strides it is wanted.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace poot::passes {
+
+inline constexpr uint32_t kEnd = UINT32_MAX;  // read after the last equation
+
+struct ValueFacts {
+  bool used = false;
+  uint32_t last_use = 0;         // index of the last equation that reads it, or kEnd
+  bool escapes = false;          // a result, or what a result is a view of
+  ir::ValueId state;             // the graph input whose buffer this value should be written into
+  std::optional<Shape> strides;  // escaping values: the strides that spare a copy
+};
+
+// Indexed by ValueId.
+std::vector<ValueFacts> value_facts(const ir::Graph& graph);
+
+}  // namespace poot::passes

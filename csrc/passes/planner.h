@@ -1,0 +1,102 @@
+// The planner at work: one pass over the equations, each placing its results. Internal to
+// passes/plan*.cpp; plan.h is the front door.
+#pragma once
+
+#include <functional>
+#include <map>
+
+#include "passes/layout.h"
+#include "passes/plan.h"
+#include "passes/plan_facts.h"
+#include "passes/plan_program.h"
+
+namespace poot::passes {
+
+// Where a value lies: a window, in elements of its dtype, on a buffer.
+struct Place {
+  program::BufferId buffer;
+  Window window;
+};
+
+class Planner {
+ public:
+  Planner(const ir::Graph& graph, const Signature& signature, PassContext& context);
+  PlanResult run();
+
+ private:
+  using Accept = std::function<bool(const Window&)>;
+
+  // plan.cpp
+  void bind_arguments();
+  void equation();
+  void view();
+  void opaque();
+  void check_memory_limit();
+  EqnPlan& record(PlanKind kind, std::string_view op, std::string kernel);
+
+  // plan_places.cpp
+  bool dead_after_now(program::BufferId b) const;
+  bool read_now(program::BufferId b) const;
+  void set_place(ir::ValueId v, Place p);
+  Place place_of(const ir::Operand& o);  // a literal becomes a constant
+  Place fresh(const ir::TensorType& type, const Shape& strides, program::BufferClass cls);
+  // Memory for a result of the current equation: the state buffer it should end in if nothing needs
+  // the old contents (not even this equation), else fresh. `accept` may refuse strides.
+  Place destination(ir::ValueId v, const Accept& accept = {});
+  program::ViewId view_of(const Place& p, DType dtype);
+  // The operand itself, or a contiguous copy if `accept` refuses its strides.
+  Place operand(const ir::Operand& o, std::string_view reason, const Accept& accept);
+  Place copied(const Place& from, DType dtype, const Shape& strides, program::BufferClass cls,
+               const std::string& value, std::string_view reason);
+  std::string value_name(const ir::Operand& o) const;
+
+  // plan_generated.cpp
+  void region();
+  void single_equation();
+  void copy(const Place& from, const Place& to, DType dtype);
+  void fill_mask(const Place& from, const Place& to, const ir::TensorType& mask, DType dtype);
+  program::KernelId generate(KernelRequest request, const std::vector<Place>& inputs,
+                             const std::vector<Place>& outputs);
+  std::vector<Place> place_results(KernelRequest& request, const std::vector<Place>& inputs);
+  bool place_in_state(KernelRequest& request, const std::vector<Place>& inputs, size_t output,
+                      Place& to);
+  bool reuse_operand(KernelRequest& request, const std::vector<Place>& inputs,
+                     std::vector<bool>& taken, size_t output, Place& to);
+
+  // plan_update.cpp
+  void update();
+  bool may_update(const Place& base, ir::ValueId result) const;
+
+  // plan_library.cpp, plan_structured.cpp
+  void contraction();
+  void structured();
+  void convolution();
+  void max_pool();
+  void attention();
+  void library(program::LibraryOp op, std::vector<program::ViewId> inputs,
+               std::vector<program::ViewId> outs, std::vector<int64_t> ints,
+               std::vector<double> floats);
+  Place owned(ir::ValueId v, Shape strides);
+
+  // plan_results.cpp
+  void results();
+  void states();
+  Place result_place(const ir::GraphOutput& out);
+  bool is_mutated(program::BufferId b) const;
+
+  const ir::Graph& graph_;
+  const Signature& signature_;
+  PassContext& context_;
+  std::vector<ValueFacts> facts_;
+  std::vector<Place> places_;                // by ValueId
+  std::vector<uint32_t> buffer_last_;        // by BufferId: last use of anything it holds
+  std::map<uint32_t, uint32_t> input_args_;  // graph input value -> argument position
+  std::vector<bool> donated_;                // by argument position
+  std::map<uint32_t, Place> copies_;         // value -> its contiguous copy
+  ProgramWriter writer_;
+  PlanResult out_;
+  uint32_t now_ = 0;              // index of the current equation; kEnd after the last
+  const ir::Eqn* eqn_ = nullptr;  // the current equation
+};
+
+}  // namespace poot::passes
