@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -30,7 +31,7 @@ struct TensorType {
   DType dtype = DType::F32;
   Shape shape;
   friend bool operator==(const TensorType& a, const TensorType& b) = default;
-  std::string str() const;  // "f32[s0, 8]"
+  std::string str() const;  // "f32[s0,8]"
 };
 
 // Strides and offset in elements. Belongs to graph inputs and outputs; between them the planner
@@ -53,6 +54,8 @@ struct Scalar {
   int64_t as_int() const;
   friend bool operator==(const Scalar& a, const Scalar& b);  // bitwise: -0.0 != 0.0, NaN == NaN
   std::string str() const;  // "f32 1.5", "i64 3", "f32 -inf", "f32 nan"
+  // The number of str() without its dtype; nullopt if it is not one or does not fit.
+  static std::optional<Scalar> parse(DType dtype, std::string_view number);
 };
 
 using Operand = std::variant<ValueId, Scalar>;
@@ -87,6 +90,7 @@ struct ValueMeta {
   Storage storage = Storage::Device;
   Identity identity;
   std::optional<Layout> layout;  // graph inputs only: how the caller's tensor lies in memory
+  std::string spelling;          // graph inputs only: name in the text where identity gives none
 };
 
 class Graph;
@@ -199,6 +203,7 @@ class Builder {
   Graph graph_;
   std::vector<uint32_t> origins_now_;
   GroupId group_now_;
+  std::unordered_map<std::string, uint32_t> origin_ids_;
 };
 
 // A draft of a graph. Nothing is visible until commit(), which renumbers, verifies and replaces the
@@ -217,8 +222,8 @@ class GraphEdit {
            std::shared_ptr<const Graph> body = nullptr);
   ValueId new_value(TensorType type);
   // Every use of `from` (operands, outputs) becomes `to`; resolved once, at commit, through chains.
-  void replace_uses(ValueId from, ValueId to);
-  void commit();
+  void replace_uses(ValueId from, ValueId to);  // of one type (edit-C2)
+  void commit();                                // at most once; value ids change
 
  private:
   Graph& target_;

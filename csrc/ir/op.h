@@ -39,6 +39,8 @@ enum class Rounding : uint8_t { Exact, Opmath, Accumulate, Library, Body };
 enum class Effects : uint8_t { Pure, Update, Ordered };
 enum class AttrType : uint8_t { Int, Float, Bool, DType, Str, Ints, Floats, Dim, Dims };
 
+std::string_view name(AttrType t);  // "ints"
+
 struct AttrInfo {
   std::string_view name;
   AttrType type;

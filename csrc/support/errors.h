@@ -20,12 +20,14 @@ class InvalidGraph : public Error {
   InvalidGraph(std::string constraint, std::string where, const std::string& detail)
       : Error("InvalidGraph " + constraint + " at " + where + ": " + detail),
         constraint_(std::move(constraint)),
-        where_(std::move(where)) {}
+        where_(std::move(where)),
+        detail_(detail) {}
   const std::string& constraint() const { return constraint_; }
   const std::string& where() const { return where_; }
+  const std::string& detail() const { return detail_; }
 
  private:
-  std::string constraint_, where_;
+  std::string constraint_, where_, detail_;
 };
 
 // The program is valid, but this build or target cannot do it: names the equation and the

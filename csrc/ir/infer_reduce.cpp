@@ -1,0 +1,44 @@
+// Types of reductions: the axes disappear or, with keepdim, become 1; the dtype stays.
+#include "ir/infer.h"
+
+namespace poot::ir {
+namespace {
+
+TensorType reduced(const InferCall& call) {
+  const TensorType& in = call.in[0];
+  const auto& axes = call.attr<std::vector<int64_t>>("axes");
+  if (axes.empty() || !are_axes(axes, call.rank()))
+    call.fail("reduce-C1", "axes " + list_text(axes) + " of a value with " +
+                               std::to_string(call.rank()) + " axes");
+  const bool sums = call.info.rounding == Rounding::Accumulate;
+  if (is_complex(in.dtype) || (sums && in.dtype == DType::Bool))
+    call.fail("reduce-C2", "operand of type " + in.str());
+  std::vector<bool> gone(call.rank(), false);
+  for (int64_t a : axes) gone[a] = true;
+  TensorType out{in.dtype, {}};
+  for (size_t i = 0; i < gone.size(); ++i) {
+    if (!gone[i]) out.shape.push_back(in.shape[i]);
+    if (gone[i] && call.attr<bool>("keepdim")) out.shape.push_back(1);
+  }
+  return out;
+}
+
+}  // namespace
+
+TypeList infer_reduce(const InferCall& call) {
+  TensorType out = reduced(call);
+  if (call.info.rounding == Rounding::Exact)
+    for (int64_t a : call.attr<std::vector<int64_t>>("axes"))
+      if (call.in[0].shape[a].is_const(0))
+        call.fail("reduce-C3",
+                  "no element along axis " + std::to_string(a) + " of " + call.in[0].str());
+  return {out};
+}
+
+TypeList infer_reduce_bool(const InferCall& call) {
+  TensorType out = reduced(call);
+  if (out.dtype != DType::Bool) call.fail("reduce-C4", "operand of type " + call.in[0].str());
+  return {out};
+}
+
+}  // namespace poot::ir
