@@ -27,11 +27,6 @@ struct Value {
   uint32_t index;
 };
 
-// Operand `index` of an opaque equation, inside the argument template of its prepared call.
-struct OpaqueOperand {
-  uint32_t index;
-};
-
 py::object dim_out(const Dim& d) {
   return d.is_const() ? py::cast(d.value()) : py::cast(d);
 }
@@ -249,13 +244,6 @@ void bind_values(py::module_& m) {
                                return py::cast(s.as_int());
                              })
       .def("__repr__", [](const ir::Scalar& s) { return "Literal(" + s.str() + ")"; });
-  py::class_<OpaqueOperand>(m, "OpaqueOperand",
-                            "Stands in a prepared call's arguments for operand `index` of its "
-                            "equation.")
-      .def(py::init([](uint32_t i) { return OpaqueOperand{i}; }))
-      .def_readonly("index", &OpaqueOperand::index)
-      .def("__repr__",
-           [](const OpaqueOperand& a) { return "OpaqueOperand(" + std::to_string(a.index) + ")"; });
 }
 
 void bind_builder(py::module_& m) {

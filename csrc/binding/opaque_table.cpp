@@ -116,10 +116,11 @@ std::vector<at::Tensor> OpaqueTable::call(uint32_t index, std::span<const at::Te
   call.op.callBoxed(stack);
   std::vector<at::Tensor> out;
   for (const IValue& v : stack) {
-    if (v.isTensor())
-      out.push_back(v.toTensor());
-    else if (v.isTensorList())
+    if (v.isTensor()) {
+      if (v.toTensor().defined()) out.push_back(v.toTensor());  // a masked-out result is None
+    } else if (v.isTensorList()) {
       for (const at::Tensor& t : v.toTensorVector()) out.push_back(t);
+    }
   }
   return out;
 }

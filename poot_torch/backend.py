@@ -1,0 +1,150 @@
+"""The entry point: what `torch.compile(model, backend="poot")` calls for each graph of Dynamo's.
+
+AOTAutograd functionalizes, decomposes and partitions; each resulting ATen graph is imported,
+compiled and replayed through one boxed callable.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.utils import counters
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from . import _C, decompositions, report
+from . import options as _options
+from .errors import PootError, StrictError
+from .importer import Fallback, Imported, WholeGraph, import_graph
+
+log = logging.getLogger("poot_torch")
+_C.warm_up()
+
+
+def poot(
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compiles Dynamo's graph; returns a callable over its flat inputs."""
+    opts = _options.parse(mode, options)
+    region = report.begin_region(gm)
+
+    def compiler(kind: str) -> Callable[..., Any]:
+        paths = _weight_paths(gm) if kind != "backward" else {}
+        return functools.partial(_compile, kind=kind, opts=opts, region=region, paths=paths)
+
+    # A fresh aot_autograd object for each graph: it stores and overwrites its keywords.
+    return aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=decompositions.table(),
+        keep_inference_input_mutations=True,
+    )(gm, example_inputs)
+
+
+def _reset() -> None:
+    """torch._dynamo.reset() calls this."""
+    report.clear()
+
+
+poot.reset = _reset  # type: ignore[attr-defined]
+
+
+def _weight_paths(gm: torch.fx.GraphModule) -> dict[int, str]:
+    """Names of Dynamo's inputs, by position."""
+    inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    return {i: n.name for i, n in enumerate(inputs)}
+
+
+def _weights(gm: torch.fx.GraphModule, paths: Mapping[int, str]) -> dict[int, str]:
+    """Argument positions of the parameters and buffers that this graph never writes.
+
+    AOTAutograd knows them by position among Dynamo's inputs, which each argument's descriptor tells.
+    """
+    context = torch._guards.TracingContext.try_get()
+    meta = context.fw_metadata if context is not None else None
+    if meta is None or not paths:
+        return {}
+    written = {*meta.mutated_inp_runtime_indices, *getattr(meta, "mutated_graph_handled_indices", ())}
+    constant = {i for i in meta.static_input_indices if i not in written}
+    weights = {}
+    for position, node in enumerate(n for n in gm.graph.nodes if n.op == "placeholder"):
+        origin = getattr(node.meta.get("desc"), "idx", None)
+        if type(node.meta.get("desc")).__name__ == "PlainAOTInput" and origin in constant:
+            weights[position] = paths.get(origin, node.name)
+    return weights
+
+
+def _compile(
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    *,
+    kind: str,
+    opts: _options.Options,
+    region: report.Region,
+    paths: Mapping[int, str],
+) -> Callable[..., Any]:
+    """Compiles one ATen graph; returns a boxed callable: one list in, one list out."""
+    entry = region.begin_graph(kind, gm)
+    counters["poot"][f"graphs:{kind}"] += 1
+    try:
+        with entry.phase("import"):
+            imported = import_graph(gm, kind, _weights(gm, paths))
+        if opts.strict and imported.fallbacks:
+            raise StrictError(_refusal(imported.fallbacks))
+        run = _build(imported, opts, entry)
+    except WholeGraph as e:
+        return _eager(gm, Fallback(e.op or "graph", (), e.reason, e.source), opts, entry)
+    except StrictError:
+        raise
+    except PootError as e:
+        if opts.strict:
+            raise
+        reason = f"{type(e).__name__}: {e}"
+        return _eager(gm, Fallback("graph", (), reason, ""), opts, entry)
+    for fallback in imported.fallbacks:
+        counters["poot"][f"fallback:{fallback.op}"] += 1
+    entry.fallbacks.extend(imported.fallbacks)
+    return run
+
+
+def _build(imported: Imported, opts: _options.Options, entry: report.GraphReport) -> Callable[..., Any]:
+    start = time.perf_counter()
+    run, native = _C.compile(imported.graph, imported.signature, imported.calls, **opts.compile_options())
+    entry.finish(native, (time.perf_counter() - start) * 1e3)
+    counters["poot"]["kernels"] += len(native.get("kernels", ()))
+    # AOTAutograd wraps the backward with functools.wraps, which copies only __dict__.
+    run._boxed_call = True
+    return run
+
+
+def _refusal(fallbacks: list[Fallback]) -> str:
+    lines = "\n".join(f"  {f}" for f in fallbacks)
+    return f"strict: {len(fallbacks)} operator(s) would run in eager:\n{lines}"
+
+
+def _eager(
+    gm: torch.fx.GraphModule, fallback: Fallback, opts: _options.Options, entry: report.GraphReport
+) -> Callable[..., Any]:
+    """The graph as FX holds it, node by node through the dispatcher; counted and reported."""
+    if opts.strict:
+        raise StrictError(_refusal([fallback]))
+    counters["poot"]["fallback:graph"] += 1
+    entry.fall_back(gm, fallback)
+    log.warning("poot: a whole graph runs in eager: %s", fallback)
+
+    def run(args: list[Any]) -> Any:
+        return torch.fx.Interpreter(gm).boxed_run(args)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run

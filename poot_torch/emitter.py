@@ -1,0 +1,272 @@
+"""What a lowering writes with: typed values of the graph and the calls that emit equations.
+
+The IR never promotes and never rounds behind one's back, so the helpers here make both explicit.
+`Val` carries a torch dtype and a shape of ints and Dims.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
+from torch._prims_common import elementwise_dtypes
+
+from . import _C
+from .symbols import Symbols
+
+DTYPE_NAMES = {
+    torch.bool: "bool",
+    torch.uint8: "u8",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
+}
+TORCH_DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
+KERNEL_DTYPES = frozenset((torch.bool, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32))
+REDUCED = frozenset((torch.float16, torch.bfloat16))
+
+
+class Declined(Exception):
+    """A lowering cannot express this call; the reason is reported and the call becomes opaque."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Val:
+    """A tensor value of the graph."""
+
+    id: _C.Value
+    dtype: torch.dtype
+    shape: tuple[Any, ...]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+Number = bool | int | float
+_PROTOTYPES = {
+    (dtype, dimensioned): torch.empty((1,) if dimensioned else (), dtype=dtype, device="meta")
+    for dtype in DTYPE_NAMES
+    for dimensioned in (False, True)
+}
+
+
+@functools.cache
+def _promote(keys: tuple[Any, ...], kind: Kind) -> tuple[torch.dtype, torch.dtype]:
+    args = [k() if isinstance(k, type) else _PROTOTYPES[k] for k in keys]
+    return elementwise_dtypes(*args, type_promotion_kind=kind)
+
+
+def is_float(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point
+
+
+def opmath(dtype: torch.dtype) -> torch.dtype:
+    """What eager's CPU kernels compute in before they round to `dtype`."""
+    return torch.float32 if dtype in REDUCED else dtype
+
+
+@functools.lru_cache(maxsize=4096)
+def _exact(number: Number, dtype: torch.dtype) -> bool:
+    return number != number or float(torch.tensor(number, dtype=dtype)) == float(number)
+
+
+class Emitter:
+    """Emits equations for one FX node at a time; `meta` is that node's fake result."""
+
+    def __init__(self, builder: _C.Builder, symbols: Symbols) -> None:
+        self.builder = builder
+        self.symbols = symbols
+        self.meta: Any = None
+        self.args_meta: list[Any] = []  # fake tensors of the node's tensor arguments, in order
+
+    # ---- results the node must have
+
+    @property
+    def out_shape(self) -> tuple[Any, ...]:
+        return self.symbols.dims(self.meta.shape)
+
+    @property
+    def out_dtype(self) -> torch.dtype:
+        return self.meta.dtype
+
+    # ---- equations
+
+    def wrap(self, value: _C.Value) -> Val:
+        name, shape = self.builder.type(value)
+        return Val(value, TORCH_DTYPES[name], shape)
+
+    def emit_multi(self, op: str, *operands: Any, **attrs: Any) -> tuple[Val, ...]:
+        raw = [o.id if isinstance(o, Val) else o for o in operands]
+        outs = self.builder.emit(op, raw, **attrs)
+        return tuple(self.wrap(o) for o in (outs if isinstance(outs, tuple) else (outs,)))
+
+    def emit(self, op: str, *operands: Any, **attrs: Any) -> Val:
+        (out,) = self.emit_multi(op, *operands, **attrs)
+        return out
+
+    def lit(self, number: Any, dtype: torch.dtype) -> _C.Literal:
+        if is_float(dtype):
+            number = float(number)
+        elif dtype is torch.bool:
+            number = int(bool(number))
+        else:
+            number = int(number)
+        return _C.Literal(DTYPE_NAMES[dtype], number)
+
+    def value(self, x: Any, dtype: torch.dtype | None = None) -> Val:
+        """A Val from a Val, number or Dim; cast to `dtype` if given."""
+        if isinstance(x, _C.Dim):
+            x = self.emit("size_value", value=x)
+        if not isinstance(x, Val):
+            dtype = dtype or default_dtype(x)
+            return self.full(x, (), dtype)
+        return x if dtype is None else self.cast(x, dtype)
+
+    def cast(self, x: Val, dtype: torch.dtype) -> Val:
+        return x if x.dtype == dtype else self.emit("cast", x, to=DTYPE_NAMES[dtype])
+
+    def full(self, number: Any, shape: Sequence[Any], dtype: torch.dtype) -> Val:
+        if isinstance(number, (Val, _C.Dim)):
+            number = self.value(number, dtype)
+        operand = number if isinstance(number, Val) else self.lit(number, dtype)
+        return self.emit("full", operand, shape=tuple(shape))
+
+    def iota(self, size: Any, dtype: torch.dtype = torch.int64, start: Any = 0, step: Any = 1) -> Val:
+        return self.emit("iota", dtype=DTYPE_NAMES[dtype], size=size, start=start, step=step)
+
+    # ---- pointwise
+
+    def promote(self, *args: Any, kind: Kind = Kind.DEFAULT) -> tuple[torch.dtype, torch.dtype]:
+        """(computation dtype, result dtype) as eager promotes `args`."""
+        keys: list[Any] = []
+        for a in args:
+            if isinstance(a, Val):
+                keys.append((a.dtype, a.ndim > 0))
+            elif isinstance(a, _C.Dim):
+                keys.append(int)
+            else:
+                keys.append(type(a))
+        return _promote(tuple(keys), kind)
+
+    def operand(self, x: Any, dtype: torch.dtype) -> Any:
+        """An equation operand of `dtype`: a literal for a number."""
+        if isinstance(x, (Val, _C.Dim)):
+            return self.value(x, dtype)
+        return x if isinstance(x, _C.Literal) else self.lit(x, dtype)
+
+    def pointwise(self, op: str, args: Sequence[Any], dtype: torch.dtype) -> Val:
+        """`op` on operands promoted to `dtype`, rounded once to it.
+
+        In f16 and bf16 a scalar that the type cannot hold, and a 0-d tensor of another dtype, enter
+        eager's computation unrounded; then the whole operation is computed in f32.
+        """
+        if dtype in REDUCED and any(self._needs_opmath(a, dtype) for a in args):
+            wide = self.emit(op, *(self.operand(a, torch.float32) for a in args))
+            return wide if wide.dtype is torch.bool else self.cast(wide, dtype)
+        operands = [self.operand(a, dtype) for a in args]
+        if not any(isinstance(o, Val) for o in operands):
+            operands[0] = self.value(args[0], dtype)
+        return self.emit(op, *operands)
+
+    @staticmethod
+    def _needs_opmath(x: Any, dtype: torch.dtype) -> bool:
+        if isinstance(x, Val):
+            return x.ndim == 0 and x.dtype != dtype and x.dtype is torch.float32
+        return not isinstance(x, _C.Dim) and not _exact(x, dtype)
+
+    def binary(self, op: str, a: Any, b: Any, kind: Kind = Kind.DEFAULT) -> Val:
+        return self.pointwise(op, (a, b), self.promote(a, b, kind=kind)[1])
+
+    def compare(self, op: str, a: Any, b: Any) -> Val:
+        dtype = self.promote(a, b)[1]
+        operands = [self.operand(a, dtype), self.operand(b, dtype)]
+        return self.emit(op, *operands)
+
+    def where(self, cond: Val, a: Any, b: Any, dtype: torch.dtype) -> Val:
+        return self.emit("select", cond, self.operand(a, dtype), self.operand(b, dtype))
+
+    # f32 (or wider) arithmetic of a composite: operands already have one dtype
+
+    def add(self, a: Val, b: Any) -> Val:
+        return self.emit("add", a, self.operand(b, a.dtype))
+
+    def sub(self, a: Val, b: Any) -> Val:
+        return self.emit("sub", a, self.operand(b, a.dtype))
+
+    def mul(self, a: Val, b: Any) -> Val:
+        return self.emit("mul", a, self.operand(b, a.dtype))
+
+    def div(self, a: Val, b: Any) -> Val:
+        return self.emit("div", a, self.operand(b, a.dtype))
+
+    # ---- views
+
+    def reshape(self, x: Val, shape: Sequence[Any]) -> Val:
+        shape = tuple(shape)
+        return x if x.shape == shape else self.emit("reshape", x, shape=shape)
+
+    def broadcast(self, x: Val, shape: Sequence[Any]) -> Val:
+        shape = tuple(shape)
+        return x if x.shape == shape else self.emit("broadcast", x, shape=shape)
+
+    def transpose(self, x: Val, perm: Sequence[int]) -> Val:
+        perm = [p % max(x.ndim, 1) for p in perm]
+        return x if perm == list(range(x.ndim)) else self.emit("transpose", x, perm=perm)
+
+    def unsqueeze(self, x: Val, axis: int) -> Val:
+        axis = axis % (x.ndim + 1)
+        return self.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
+
+    def slice(self, x: Val, axis: int, start: Any, end: Any, step: int = 1) -> Val:
+        """start, start+step, … below end; bounds are already normalised."""
+        if start == 0 and step == 1 and end == x.shape[axis]:
+            return x
+        return self.emit("slice", x, axis=axis, start=start, end=end, step=step)
+
+    # ---- reductions
+
+    def reduce(self, op: str, x: Val, axes: Sequence[int], keepdim: bool) -> Val:
+        if not axes:
+            return x
+        return self.emit(f"reduce_{op}", x, axes=sorted(axes), keepdim=keepdim)
+
+    def numel(self, shape: Sequence[Any]) -> Any:
+        n: Any = 1
+        for d in shape:
+            n = n * d
+        return n
+
+    def mean(self, x: Val, axes: Sequence[int], keepdim: bool) -> Val:
+        """Sum over axes divided by their size, in x's dtype."""
+        count = self.numel([x.shape[a] for a in axes])
+        return self.div(self.reduce("sum", x, axes, keepdim), count)
+
+
+def default_dtype(x: Any) -> torch.dtype:
+    """The dtype that eager gives a Python number."""
+    if isinstance(x, bool):
+        return torch.bool
+    if isinstance(x, (int, _C.Dim)):
+        return torch.int64
+    return torch.get_default_dtype()
+
+
+def normalize_axes(dims: Any, ndim: int) -> list[int]:
+    """None or [] means every axis, an int is one; negative axes count from the end."""
+    if dims is None or (isinstance(dims, (list, tuple)) and not dims):
+        return list(range(ndim))
+    if isinstance(dims, int):
+        dims = [dims]
+    return [d % max(ndim, 1) for d in dims] if ndim else []

@@ -1,0 +1,373 @@
+"""An ATen FX graph becomes a poot graph and the signature of its callable.
+
+Each node is lowered by the function registered for its overload; what a lowering yields must have
+the dtype and shape of the node's fake tensor, or it is refused. A node without a usable lowering
+becomes an `opaque` equation: a prepared call of the dispatcher at the node's place, recorded as a
+fallback with its reason.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from . import _C
+from .emitter import DTYPE_NAMES, KERNEL_DTYPES, Declined, Emitter, Val
+from .errors import InvalidGraph
+from .lowerings import registry
+from .provenance import source_line
+from .symbols import Symbols, Unbindable
+
+aten = torch.ops.aten
+
+# Nodes that only check something which guards have settled.
+_CHECKS = frozenset(
+    getattr(aten, name).default
+    for name in ("_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size")
+    if hasattr(aten, name)
+)
+_DTYPE_NUMBERS = {dtype: i for i, dtype in enumerate(DTYPE_NAMES)}
+_LARGEST_FOLDED = 65536  # elements of a constant evaluated while importing
+
+
+class WholeGraph(Exception):
+    """No part of this graph can be imported; it runs eagerly as a whole."""
+
+    def __init__(self, reason: str, op: str = "", source: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.op, self.source = reason, op, source
+
+
+@dataclasses.dataclass(frozen=True)
+class Fallback:
+    """An operator that eager's kernel runs."""
+
+    op: str
+    dtypes: tuple[str, ...]
+    reason: str
+    source: str
+
+    def __str__(self) -> str:
+        where = f" at {self.source}" if self.source else ""
+        return f"{self.op}({', '.join(self.dtypes)}): {self.reason}{where}"
+
+
+@dataclasses.dataclass
+class Imported:
+    graph: _C.Graph
+    signature: _C.Signature
+    calls: _C.OpaqueTable
+    fallbacks: list[Fallback]
+
+
+def import_graph(gm: torch.fx.GraphModule, name: str, weights: Mapping[int, str]) -> Imported:
+    """`weights` maps argument positions to the parameter's path.
+
+    Raises WholeGraph, with the graph untouched.
+    """
+    return _Importer(gm, name, weights).run()
+
+
+class _Importer:
+    def __init__(self, gm: torch.fx.GraphModule, name: str, weights: Mapping[int, str]) -> None:
+        self.gm = gm
+        self.weights = weights
+        self.builder = _C.Builder(name)
+        self.symbols = Symbols(self.builder)
+        self.emitter = Emitter(self.builder, self.symbols)
+        self.signature = _C.Signature()
+        self.calls = _C.OpaqueTable()
+        self.fallbacks: list[Fallback] = []
+        self.env: dict[torch.fx.Node, Any] = {}
+        self.args: dict[torch.fx.Node, int] = {}  # positions of tensor arguments
+        self.inputs: dict[torch.fx.Node, _C.Value] = {}  # their values on entry
+        self.writes: dict[torch.fx.Node, Val] = {}  # argument -> what its buffer becomes
+        self.constants: dict[str, Any] = {}
+        self.lowerings = registry()
+
+    def run(self) -> Imported:
+        nodes = list(self.gm.graph.nodes)
+        inputs = [n for n in nodes if n.op == "placeholder"]
+        try:
+            self._bind_symbols(inputs)
+            written = {n.args[0] for n in nodes if n.target is aten.copy_.default}
+            for position, node in enumerate(inputs):
+                self._argument(position, node, node in written)
+            for node in nodes:
+                if node.op == "call_function":
+                    self._call(node)
+                elif node.op == "output":
+                    self._outputs(node)
+        except Unbindable as e:
+            raise WholeGraph(str(e)) from e
+        return Imported(self.builder.finish(), self.signature, self.calls, self.fallbacks)
+
+    # ---- arguments
+
+    def _bind_symbols(self, inputs: list[torch.fx.Node]) -> None:
+        values = [n.meta.get("val") for n in inputs]
+        ints = [v for v in values if isinstance(v, torch.SymInt)]
+        tensors = [v for v in values if isinstance(v, torch.Tensor)]
+        self.symbols.bind_sizes(ints, compound=False)
+        for compound in (False, True):
+            for t in tensors:
+                self.symbols.bind_sizes(t.shape, compound=compound)
+            self.symbols.bind_sizes(ints, compound=compound)
+
+    def _argument(self, position: int, node: torch.fx.Node, written: bool) -> None:
+        val = node.meta.get("val")
+        if isinstance(val, torch.Tensor):
+            self._tensor_argument(position, node, val, written)
+        elif isinstance(val, (torch.SymInt, int)) and not isinstance(val, bool):
+            dim = self.symbols.dim(val)
+            self.signature.int_arg(dim)
+            self.env[node] = dim
+        elif val is None:
+            self.signature.none_arg()
+            self.env[node] = None
+        else:
+            raise WholeGraph(f"argument {node.name} of type {type(val).__name__}")
+
+    def _tensor_argument(self, position: int, node: torch.fx.Node, val: torch.Tensor, written: bool) -> None:
+        if val.device.type != "cpu":
+            raise WholeGraph(f"argument {node.name} on {val.device}")
+        if val.layout is not torch.strided or val.dtype not in DTYPE_NAMES or val.is_conj() or val.is_neg():
+            raise WholeGraph(f"argument {node.name} of {val.dtype}, {val.layout}")
+        path = self.weights.get(position)
+        value = self.builder.input(
+            DTYPE_NAMES[val.dtype],
+            self.symbols.dims(val.shape),
+            strides=self.symbols.dims(val.stride()),
+            storage="state" if written else "device",
+            identity=("weight", path) if path and not written else ("named", node.name),
+        )
+        self.signature.tensor_arg(value)
+        self.env[node] = self.emitter.wrap(value)
+        self.args[node], self.inputs[node] = position, value
+
+    def _constant(self, node: torch.fx.Node) -> Val:
+        key = str(node.target)
+        if key not in self.constants:
+            tensor = operator.attrgetter(key)(self.gm)
+            if not isinstance(tensor, torch.Tensor):
+                raise WholeGraph(f"constant {key} of type {type(tensor).__name__}", key, source_line(node))
+            self.constants[key] = self._embed(tensor)
+        return self.constants[key]
+
+    def _embed(self, tensor: torch.Tensor) -> Val:
+        """A constant of the graph; one element is a literal."""
+        tensor = tensor.detach()
+        if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.dtype not in DTYPE_NAMES:
+            raise WholeGraph(f"constant on {tensor.device} of {tensor.dtype}")
+        if tensor.numel() == 1 and tensor.dtype in KERNEL_DTYPES:
+            return self.emitter.full(tensor.item(), tensor.shape, tensor.dtype)
+        dense = tensor.contiguous()
+        value = self.builder.input(DTYPE_NAMES[tensor.dtype], list(tensor.shape), storage="const")
+        data = dense.reshape(-1).view(torch.uint8).numpy().tobytes() if dense.numel() else b""
+        self.signature.constant(value, data)
+        return self.emitter.wrap(value)
+
+    # ---- nodes
+
+    def _value(self, node: torch.fx.Node) -> Any:
+        if node.op == "get_attr":
+            return self._constant(node)
+        value = self.env[node]
+        if isinstance(value, Unbindable):
+            raise value
+        return value
+
+    def _call(self, node: torch.fx.Node) -> None:
+        target, val = node.target, node.meta.get("val")
+        if target in _CHECKS:
+            return
+        if target is operator.getitem:
+            self.env[node] = self._value(node.args[0])[node.args[1]]
+        elif isinstance(val, (torch.SymInt, int)) and not isinstance(val, bool):
+            try:
+                self.env[node] = self.symbols.dim(val)
+            except Unbindable as e:
+                self.env[node] = e  # matters only if a size depends on it
+        elif isinstance(val, (torch.SymBool, torch.SymFloat, bool, float)):
+            self.env[node] = Unbindable(f"{target} of a symbolic size")
+        elif not isinstance(target, torch._ops.OpOverload) or val is None:
+            raise WholeGraph("not an operator with tensor results", str(target), source_line(node))
+        elif target is aten.copy_.default:
+            self._write(node)
+        elif target._schema.is_mutable:
+            raise WholeGraph("writes to its operands", str(target), source_line(node))
+        else:
+            self._lower(node)
+
+    def _begin(self, node: torch.fx.Node) -> None:
+        self.builder.set_origins([self.builder.origin(node.name, source_line(node))])
+        self.emitter.meta = node.meta.get("val")
+        self.emitter.args_meta = [
+            n.meta.get("val") if n.op != "get_attr" else operator.attrgetter(str(n.target))(self.gm)
+            for n in node.all_input_nodes
+        ]
+
+    def _write(self, node: torch.fx.Node) -> None:
+        destination, source = node.args[0], node.args[1]
+        if not isinstance(destination, torch.fx.Node) or destination not in self.args:
+            raise WholeGraph("writes to a tensor that is not an argument", str(node.target), source_line(node))
+        self._begin(node)
+        old: Val = self._value(destination)
+        value = self._value(source) if isinstance(source, torch.fx.Node) else source
+        if not {old.dtype, getattr(value, "dtype", old.dtype)} <= KERNEL_DTYPES:
+            raise WholeGraph(f"write to an argument of {old.dtype}", str(node.target), source_line(node))
+        new = self.emitter.broadcast(self.emitter.value(value, old.dtype), old.shape)
+        self.writes[destination] = new
+        self.env[destination] = self.env[node] = new
+
+    def _arguments(self, node: torch.fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        def load(a: Any) -> Any:
+            if isinstance(a, torch.fx.Node):
+                return self._value(a)
+            return self.symbols.dim(a) if isinstance(a, torch.SymInt) else a
+
+        is_node = lambda x: isinstance(x, torch.fx.Node)  # noqa: E731
+        return pytree.tree_map(load, (tuple(node.args), dict(node.kwargs)), is_leaf=is_node)
+
+    def _lower(self, node: torch.fx.Node) -> None:
+        self._begin(node)
+        args, kwargs = self._arguments(node)
+        operands = [a for a in pytree.tree_leaves((args, kwargs)) if isinstance(a, Val)]
+        reason = self._unsuitable(node, operands)
+        if reason is None:
+            try:
+                result = self.lowerings[node.target](self.emitter, *args, **kwargs)
+                reason = self._mismatch(result, node.meta["val"])
+            except Declined as e:
+                reason = str(e)
+            except InvalidGraph as e:
+                reason = f"lowering refused: {e}"
+            except Unbindable as e:
+                reason = f"size: {e}"
+        if reason is None:
+            self.env[node] = result
+        elif not operands and (folded := self._fold(node, args, kwargs)) is not None:
+            self.env[node] = folded
+        else:
+            self.env[node] = self._opaque(node, args, kwargs, reason)
+
+    def _unsuitable(self, node: torch.fx.Node, operands: list[Val]) -> str | None:
+        if torch.Tag.nondeterministic_seeded in node.target.tags:
+            return "draws from eager's random generator"
+        if node.target not in self.lowerings:
+            return "no lowering"
+        results = [t for t in pytree.tree_leaves(node.meta["val"]) if isinstance(t, torch.Tensor)]
+        for t in (*operands, *results):
+            if t.dtype not in KERNEL_DTYPES:
+                return f"no kernels for {t.dtype}"
+        return None
+
+    def _mismatch(self, result: Any, val: Any) -> str | None:
+        """Why the lowered result is not what the fake tensors say, or None."""
+        got, want = (result, val) if isinstance(val, (list, tuple)) else ((result,), (val,))
+        if len(got) != len(want):
+            return f"lowering yields {len(got)} results of {len(want)}"
+        for g, w in zip(got, want, strict=True):
+            if isinstance(w, torch.Tensor):
+                shape = self.symbols.dims(w.shape)
+                if g.dtype != w.dtype or g.shape != shape:
+                    return (
+                        f"lowering yields {DTYPE_NAMES[g.dtype]}{_text(g.shape)}, "
+                        f"eager {DTYPE_NAMES[w.dtype]}{_text(shape)}"
+                    )
+        return None
+
+    def _fold(self, node: torch.fx.Node, args: Any, kwargs: Any) -> Val | None:
+        """The value of a small constant expression, such as linspace; None if it is not one."""
+        val = node.meta["val"]
+        if torch.Tag.nondeterministic_seeded in node.target.tags or not isinstance(val, torch.Tensor):
+            return None
+        if val.device.type != "cpu" or not all(isinstance(d, int) for d in val.shape):
+            return None
+        if val.numel() > _LARGEST_FOLDED or any(isinstance(a, _C.Dim) for a in pytree.tree_leaves((args, kwargs))):
+            return None
+        with torch.utils._python_dispatch._disable_current_modes():
+            return self._embed(node.target(*args, **kwargs))
+
+    # ---- eager's kernels
+
+    def _opaque(self, node: torch.fx.Node, args: Any, kwargs: Any, reason: str) -> Any:
+        source = source_line(node)
+        target = node.target
+        slots: dict[_C.Value, int] = {}
+        operands: list[Val] = []
+
+        def template(a: Any) -> Any:
+            if not isinstance(a, Val):
+                return a
+            if a.id not in slots:
+                slots[a.id] = len(operands)
+                operands.append(a)
+            return _C.OperandSlot(slots[a.id])
+
+        is_val = lambda x: isinstance(x, Val)  # noqa: E731
+        prepared = pytree.tree_map(template, (args, kwargs), is_leaf=is_val)
+        leaves, spec = pytree.tree_flatten(node.meta["val"])
+        results = [t for t in leaves if isinstance(t, torch.Tensor)]
+        for t in results:
+            if t.layout is not torch.strided or t.dtype not in DTYPE_NAMES or t.device.type != "cpu":
+                raise WholeGraph(f"result of {t.dtype}, {t.layout}, {t.device}", str(target), source)
+        if len(results) + leaves.count(None) != len(leaves):
+            raise WholeGraph("results that are not tensors", str(target), source)
+        try:
+            call = self.calls.add(target._schema.name, target._schema.overload_name, *prepared)
+        except (RuntimeError, TypeError) as e:
+            raise WholeGraph(str(e).splitlines()[0], str(target), source) from e
+        self.fallbacks.append(Fallback(str(target), tuple(DTYPE_NAMES[o.dtype] for o in operands), reason, source))
+        outs = iter(self._emit_opaque(node, operands, results, call, reason))
+        return pytree.tree_unflatten([next(outs) if isinstance(t, torch.Tensor) else None for t in leaves], spec)
+
+    def _emit_opaque(
+        self, node: torch.fx.Node, operands: list[Val], results: list[torch.Tensor], call: int, reason: str
+    ) -> tuple[Val, ...]:
+        shapes = [self.symbols.dims(t.shape) for t in results]
+        return self.emitter.emit_multi(
+            "opaque",
+            *operands,
+            target=str(node.target),
+            call=call,
+            out_dtypes=[_DTYPE_NUMBERS[t.dtype] for t in results],
+            out_shapes=[d for s in shapes for d in s],
+            out_ranks=[len(s) for s in shapes],
+            effect=torch.Tag.nondeterministic_seeded in node.target.tags,
+            reason=reason,
+            out_strides=[d for t in results for d in self.symbols.dims(t.stride())],
+        )
+
+    # ---- results
+
+    def _outputs(self, node: torch.fx.Node) -> None:
+        outputs = node.args[0] if isinstance(node.args[0], (list, tuple)) else (node.args[0],)
+        count = 0
+        for out in outputs:
+            value = self._value(out) if isinstance(out, torch.fx.Node) else out
+            if value is None:
+                self.signature.none_result()
+            elif isinstance(value, Val):
+                if out in self.args:
+                    self.signature.arg_result(self.args[out])
+                    continue
+                strides = self.symbols.dims(out.meta["val"].stride()) if out.op != "get_attr" else None
+                self.builder.output(value.id, strides=strides)
+                self.signature.tensor_result(count)
+                count += 1
+            elif isinstance(value, (int, torch.SymInt, _C.Dim)) and not isinstance(value, bool):
+                self.signature.int_result(self.symbols.dim(value))
+            else:
+                raise WholeGraph(f"result of type {type(value).__name__}")
+        for argument, value in self.writes.items():
+            self.builder.output(value.id, "state", self.inputs[argument])
+
+
+def _text(shape: tuple[Any, ...]) -> str:
+    return "[" + ", ".join(str(d) for d in shape) + "]"

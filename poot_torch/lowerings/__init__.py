@@ -1,0 +1,48 @@
+"""Lowerings from ATen overloads to equations, in files by family.
+
+`@lower(aten.add.Tensor, …)` registers a function `f(e: Emitter, *args, **kwargs)`, which gets the
+node's arguments with tensors as `Val` and symbolic sizes as `Dim`, and returns a `Val` (or a tuple
+of them for several results). It raises `Declined(reason)` for a call it cannot express.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+_FAMILIES = (
+    "pointwise",
+    "activations",
+    "views",
+    "creation",
+    "reductions",
+    "contractions",
+    "normalization",
+    "indexing",
+    "convolution",
+    "attention",
+)
+_REGISTRY: dict[Any, Callable[..., Any]] = {}
+
+
+def lower(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers the function for each overload; registering one twice is an error."""
+
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        for overload in overloads:
+            if overload in _REGISTRY:
+                raise RuntimeError(f"two lowerings for {overload}")
+            _REGISTRY[overload] = fn
+        return fn
+
+    return register
+
+
+@functools.cache
+def registry() -> dict[Any, Callable[..., Any]]:
+    """Every lowering, by overload."""
+    for family in _FAMILIES:
+        importlib.import_module(f"{__name__}.{family}")
+    return _REGISTRY

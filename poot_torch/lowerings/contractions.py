@@ -1,0 +1,64 @@
+"""Matrix products. Integer ones run through the dispatcher: the library plans are for floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..emitter import Declined, Emitter, Val, is_float
+from . import lower
+
+aten = torch.ops.aten
+
+
+def _floats(*args: Val) -> None:
+    if not all(is_float(a.dtype) and a.dtype == args[0].dtype for a in args):
+        raise Declined("matrix product of integers or of mixed dtypes")
+
+
+@lower(aten.mm.default, aten.bmm.default)
+def matmul(e: Emitter, a: Val, b: Val) -> Val:
+    _floats(a, b)
+    return e.emit("matmul", a, b)
+
+
+@lower(aten.addmm.default, aten.baddbmm.default)
+def addmm(e: Emitter, c: Val, a: Val, b: Val, *, beta: Any = 1, alpha: Any = 1) -> Val:
+    _floats(c, a, b)
+    if beta == 0:
+        product = e.emit("matmul", a, b)
+        return product if alpha == 1 else _scaled_product(e, c, a, b, alpha)
+    return e.emit("addmm", c, a, b, alpha=float(alpha), beta=float(beta))
+
+
+def _scaled_product(e: Emitter, c: Val, a: Val, b: Val, alpha: Any) -> Val:
+    zero = e.broadcast(e.full(0, (), c.dtype), c.shape)
+    return e.emit("addmm", zero, a, b, alpha=float(alpha), beta=0.0)
+
+
+@lower(aten.mv.default)
+def mv(e: Emitter, a: Val, x: Val) -> Val:
+    _floats(a, x)
+    return e.reshape(e.emit("matmul", a, e.unsqueeze(x, 1)), e.out_shape)
+
+
+@lower(aten.addmv.default)
+def addmv(e: Emitter, c: Val, a: Val, x: Val, *, beta: Any = 1, alpha: Any = 1) -> Val:
+    column = e.unsqueeze(c, 1) if c.ndim else c
+    return e.reshape(addmm(e, column, a, e.unsqueeze(x, 1), beta=beta, alpha=alpha), e.out_shape)
+
+
+@lower(aten.dot.default, aten.vdot.default)
+def dot(e: Emitter, a: Val, b: Val) -> Val:
+    _floats(a, b)
+    return e.reshape(e.emit("matmul", e.unsqueeze(a, 0), e.unsqueeze(b, 1)), ())
+
+
+@lower(aten.linear.default)
+def linear(e: Emitter, x: Val, weight: Val, bias: Val | None = None) -> Val:
+    rows = e.reshape(x, (e.numel(x.shape[:-1]), x.shape[-1]))
+    transposed = e.transpose(weight, (1, 0))
+    if bias is None:
+        return e.reshape(matmul(e, rows, transposed), e.out_shape)
+    return e.reshape(addmm(e, bias, rows, transposed), e.out_shape)

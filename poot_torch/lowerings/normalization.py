@@ -1,0 +1,179 @@
+"""Softmax and the norms. Eager keeps everything between load and store in f32."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ..emitter import Declined, Emitter, Val, is_float, opmath
+from . import lower
+from .reductions import moments
+
+aten = torch.ops.aten
+
+
+def _softmax_parts(e: Emitter, x: Val, axis: int) -> tuple[Val, Val]:
+    """(x - max, sum of its exponentials) along the axis."""
+    shifted = e.sub(x, e.reduce("max", x, [axis], True))
+    return shifted, e.reduce("sum", e.emit("exp", shifted), [axis], True)
+
+
+@lower(aten._softmax.default)
+def softmax(e: Emitter, x: Val, dim: int, half_to_float: bool) -> Val:
+    wide = e.cast(x, opmath(x.dtype))
+    if x.ndim == 0:
+        return e.cast(e.div(wide, wide), e.out_dtype)
+    shifted, total = _softmax_parts(e, wide, dim % x.ndim)
+    return e.cast(e.div(e.emit("exp", shifted), total), e.out_dtype)
+
+
+@lower(aten._safe_softmax.default)
+def safe_softmax(e: Emitter, x: Val, dim: int, dtype: torch.dtype | None = None) -> Val:
+    """Softmax whose rows of -inf are zeros."""
+    axis = dim % max(x.ndim, 1)
+    plain = softmax(e, x, dim, False)
+    masked = e.reduce("all", e.compare("eq", x, -math.inf), [axis], True)
+    return e.where(masked, 0.0, plain, plain.dtype)
+
+
+@lower(aten._log_softmax.default)
+def log_softmax(e: Emitter, x: Val, dim: int, half_to_float: bool) -> Val:
+    wide = e.cast(x, opmath(x.dtype))
+    if x.ndim == 0:
+        return e.cast(e.sub(wide, wide), e.out_dtype)
+    shifted, total = _softmax_parts(e, wide, dim % x.ndim)
+    return e.cast(e.sub(shifted, e.emit("log", total)), e.out_dtype)
+
+
+def _affine(e: Emitter, y: Val, weight: Val | None, bias: Val | None) -> Val:
+    if weight is not None:
+        y = e.mul(y, e.cast(weight, y.dtype))
+    return y if bias is None else e.add(y, e.cast(bias, y.dtype))
+
+
+def _normalized(e: Emitter, x: Val, axes: list[int], eps: float) -> tuple[Val, Val, Val]:
+    """((x - mean) * rstd, mean, rstd); axes kept."""
+    var, mean = moments(e, x, axes, 0)
+    rstd = e.emit("rsqrt", e.add(var, eps))
+    return e.mul(e.sub(x, mean), rstd), mean, rstd
+
+
+@lower(aten.native_layer_norm.default)
+def layer_norm(
+    e: Emitter, x: Val, normalized_shape: Any, weight: Val | None, bias: Val | None, eps: float
+) -> tuple[Val, Val, Val]:
+    axes = list(range(x.ndim - len(normalized_shape), x.ndim))
+    y, mean, rstd = _normalized(e, e.cast(x, opmath(x.dtype)), axes, eps)
+    y = e.cast(_affine(e, y, weight, bias), x.dtype)
+    return y, e.cast(mean, e.meta[1].dtype), e.cast(rstd, e.meta[2].dtype)
+
+
+@lower(aten._fused_rms_norm.default)
+def rms_norm(e: Emitter, x: Val, normalized_shape: Any, weight: Val | None, eps: float | None) -> tuple[Val, Val]:
+    axes = list(range(x.ndim - len(normalized_shape), x.ndim))
+    wide = e.cast(x, opmath(x.dtype))
+    eps = torch.finfo(wide.dtype).eps if eps is None else eps
+    rstd = e.emit("rsqrt", e.add(e.mean(e.mul(wide, wide), axes, True), eps))
+    y = e.cast(_affine(e, e.mul(wide, rstd), weight, None), x.dtype)
+    return y, e.cast(rstd, e.meta[1].dtype)
+
+
+@lower(aten.native_group_norm.default)
+def group_norm(
+    e: Emitter,
+    x: Val,
+    weight: Val | None,
+    bias: Val | None,
+    n: Any,
+    c: Any,
+    hxw: Any,
+    group: int,
+    eps: float,
+) -> tuple[Val, Val, Val]:
+    wide = e.reshape(e.cast(x, opmath(x.dtype)), (n, group, c // group * hxw))
+    y, mean, rstd = _normalized(e, wide, [2], eps)
+    column = (1, c, 1)
+    weight = None if weight is None else e.reshape(weight, column)
+    bias = None if bias is None else e.reshape(bias, column)
+    y = _affine(e, e.reshape(y, (n, c, hxw)), weight, bias)
+    out = e.cast(e.reshape(y, x.shape), x.dtype)
+    mean = e.cast(e.reshape(mean, (n, group)), e.meta[1].dtype)
+    return out, mean, e.cast(e.reshape(rstd, (n, group)), e.meta[2].dtype)
+
+
+def _channels(e: Emitter, v: Val, x: Val) -> Val:
+    """A [C] vector laid along axis 1 of x."""
+    return e.reshape(v, [x.shape[1] if i == 1 else 1 for i in range(x.ndim)])
+
+
+def _scale_shift(e: Emitter, x: Val, mean: Val, invstd: Val, weight: Any, bias: Any) -> Val:
+    """x * alpha + beta with alpha = invstd * weight, beta = bias - mean * alpha, as eager."""
+    wide = opmath(x.dtype)
+    alpha = invstd if weight is None else e.mul(invstd, e.cast(weight, wide))
+    shift = e.mul(mean, alpha)
+    beta = e.emit("neg", shift) if bias is None else e.sub(e.cast(bias, wide), shift)
+    y = e.mul(e.cast(x, wide), _channels(e, alpha, x))
+    return e.cast(e.add(y, _channels(e, beta, x)), x.dtype)
+
+
+@lower(aten._native_batch_norm_legit_no_training.default)
+def batch_norm_inference(
+    e: Emitter,
+    x: Val,
+    weight: Val | None,
+    bias: Val | None,
+    running_mean: Val,
+    running_var: Val,
+    momentum: float,
+    eps: float,
+) -> tuple[Val, Val, Val]:
+    wide = opmath(x.dtype)
+    var = e.add(e.cast(running_var, wide), eps)
+    invstd = e.emit("reciprocal", e.emit("sqrt", var))
+    out = _scale_shift(e, x, e.cast(running_mean, wide), invstd, weight, bias)
+    empty = [e.full(0, e.symbols.dims(m.shape), m.dtype) for m in e.meta[1:]]
+    return out, empty[0], empty[1]
+
+
+@lower(aten._native_batch_norm_legit_functional.default)
+def batch_norm_training(
+    e: Emitter,
+    x: Val,
+    weight: Val | None,
+    bias: Val | None,
+    running_mean: Val,
+    running_var: Val,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Val, ...]:
+    if not training:
+        out, mean, invstd = batch_norm_inference(e, x, weight, bias, running_mean, running_var, momentum, eps)
+        return out, mean, invstd, running_mean, running_var
+    wide = opmath(x.dtype)
+    axes = [i for i in range(x.ndim) if i != 1]
+    channels = (x.shape[1],)
+    var, mean = moments(e, e.cast(x, wide), axes, 0)
+    var, mean = e.reshape(var, channels), e.reshape(mean, channels)
+    invstd = e.emit("reciprocal", e.emit("sqrt", e.add(var, eps)))
+    out = _scale_shift(e, x, mean, invstd, weight, bias)
+    count = e.numel([x.shape[a] for a in axes])
+    if not isinstance(count, int):
+        raise Declined("batch norm statistics over a symbolic size")
+    unbiased = e.mul(var, count / max(count - 1, 1))
+    return (
+        out,
+        e.cast(mean, e.meta[1].dtype),
+        e.cast(invstd, e.meta[2].dtype),
+        _running(e, running_mean, mean, momentum),
+        _running(e, running_var, unbiased, momentum),
+    )
+
+
+def _running(e: Emitter, old: Val, new: Val, momentum: float) -> Val:
+    if not is_float(old.dtype):
+        raise Declined("integer running statistics")
+    kept = e.mul(e.cast(old, new.dtype), 1 - momentum)
+    return e.cast(e.add(e.mul(new, momentum), kept), old.dtype)

@@ -1,0 +1,222 @@
+"""Reductions. Sums of f16 and bf16 accumulate in f32; what eager derives from a sum (mean, var) it
+computes in f32 and rounds once, so these are expanded between casts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ..emitter import Declined, Emitter, Val, is_float, normalize_axes, opmath
+from . import lower
+
+aten = torch.ops.aten
+
+
+def _sum_dtype(x: Val, dtype: torch.dtype | None) -> torch.dtype:
+    if dtype is not None:
+        return dtype
+    return x.dtype if is_float(x.dtype) else torch.int64
+
+
+@lower(aten.sum.default, aten.sum.dim_IntList)
+def sum_(e: Emitter, x: Val, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Val:
+    axes = normalize_axes(dim, x.ndim)
+    return e.reduce("sum", e.cast(x, _sum_dtype(x, dtype)), axes, keepdim)
+
+
+@lower(aten.prod.default)
+def prod(e: Emitter, x: Val, *, dtype: torch.dtype | None = None) -> Val:
+    return e.reduce("prod", e.cast(x, _sum_dtype(x, dtype)), range(x.ndim), False)
+
+
+@lower(aten.prod.dim_int)
+def prod_dim(e: Emitter, x: Val, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Val:
+    axes = normalize_axes(dim, x.ndim)
+    return e.reduce("prod", e.cast(x, _sum_dtype(x, dtype)), axes, keepdim)
+
+
+@lower(aten.mean.default, aten.mean.dim)
+def mean(e: Emitter, x: Val, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Val:
+    dtype = dtype or x.dtype
+    if not is_float(dtype):
+        raise Declined("mean of integers")
+    wide = e.cast(e.cast(x, dtype), opmath(dtype))
+    return e.cast(e.mean(wide, normalize_axes(dim, x.ndim), keepdim), dtype)
+
+
+@lower(aten.amax.default)
+def amax(e: Emitter, x: Val, dim: Any = (), keepdim: bool = False) -> Val:
+    return _extreme(e, "max", x, normalize_axes(dim, x.ndim), keepdim)
+
+
+@lower(aten.amin.default)
+def amin(e: Emitter, x: Val, dim: Any = (), keepdim: bool = False) -> Val:
+    return _extreme(e, "min", x, normalize_axes(dim, x.ndim), keepdim)
+
+
+def _extreme(e: Emitter, op: str, x: Val, axes: Any, keepdim: bool) -> Val:
+    if x.dtype is torch.bool:
+        return e.reduce("any" if op == "max" else "all", x, axes, keepdim)
+    return e.reduce(op, x, axes, keepdim)
+
+
+@lower(aten.max.default)
+def max_all(e: Emitter, x: Val) -> Val:
+    return _extreme(e, "max", x, range(x.ndim), False)
+
+
+@lower(aten.min.default)
+def min_all(e: Emitter, x: Val) -> Val:
+    return _extreme(e, "min", x, range(x.ndim), False)
+
+
+def _arg(e: Emitter, op: str, x: Val, axis: int, keepdim: bool) -> tuple[Val, Val]:
+    """(extreme, index of its first occurrence); a NaN is the extreme, as in eager."""
+    if x.ndim == 0:
+        return x, e.full(0, (), torch.int64)
+    best = _extreme(e, op, x, [axis], True)
+    hit = e.compare("eq", x, best)
+    if is_float(x.dtype):
+        hit = e.emit("bit_or", hit, e.emit("is_nan", x))
+    size = x.shape[axis]
+    place = e.reshape(e.iota(size), [size if i == axis else 1 for i in range(x.ndim)])
+    missing = e.value(size, torch.int64)
+    index = e.reduce("min", e.where(hit, place, missing, torch.int64), [axis], True)
+    if keepdim:
+        return best, index
+    shape = [d for i, d in enumerate(x.shape) if i != axis]
+    return e.reshape(best, shape), e.reshape(index, shape)
+
+
+@lower(aten.max.dim)
+def max_dim(e: Emitter, x: Val, dim: int, keepdim: bool = False) -> tuple[Val, Val]:
+    return _arg(e, "max", x, dim % max(x.ndim, 1), keepdim)
+
+
+@lower(aten.min.dim)
+def min_dim(e: Emitter, x: Val, dim: int, keepdim: bool = False) -> tuple[Val, Val]:
+    return _arg(e, "min", x, dim % max(x.ndim, 1), keepdim)
+
+
+def _argument(e: Emitter, op: str, x: Val, dim: int | None, keepdim: bool) -> Val:
+    if dim is not None:
+        return _arg(e, op, x, dim % max(x.ndim, 1), keepdim)[1]
+    _, index = _arg(e, op, e.reshape(x, (e.numel(x.shape),)), 0, False)
+    return e.reshape(index, e.out_shape)
+
+
+@lower(aten.argmax.default)
+def argmax(e: Emitter, x: Val, dim: int | None = None, keepdim: bool = False) -> Val:
+    return _argument(e, "max", x, dim, keepdim)
+
+
+@lower(aten.argmin.default)
+def argmin(e: Emitter, x: Val, dim: int | None = None, keepdim: bool = False) -> Val:
+    return _argument(e, "min", x, dim, keepdim)
+
+
+@lower(aten.any.default, aten.any.dim, aten.any.dims)
+def any_(e: Emitter, x: Val, dim: Any = None, keepdim: bool = False) -> Val:
+    return e.reduce("any", e.cast(x, torch.bool), normalize_axes(dim, x.ndim), keepdim)
+
+
+@lower(aten.all.default, aten.all.dim, aten.all.dims)
+def all_(e: Emitter, x: Val, dim: Any = None, keepdim: bool = False) -> Val:
+    return e.reduce("all", e.cast(x, torch.bool), normalize_axes(dim, x.ndim), keepdim)
+
+
+def moments(e: Emitter, x: Val, axes: Any, correction: Any) -> tuple[Val, Val]:
+    """(variance, mean) over axes with the axes kept, in x's dtype, by two passes."""
+    mean = e.mean(x, axes, True)
+    centred = e.sub(x, mean)
+    total = e.reduce("sum", e.mul(centred, centred), axes, True)
+    count = e.numel([x.shape[a] for a in axes])
+    if correction:
+        if not isinstance(count, int):
+            raise Declined("variance with a correction over a symbolic size")
+        count = max(count - correction, 0)
+    return e.div(total, count), mean
+
+
+def _var_mean(e: Emitter, x: Val, dim: Any, correction: Any, keepdim: bool) -> tuple[Val, Val]:
+    axes = normalize_axes(dim, x.ndim)
+    wide = e.cast(x, opmath(x.dtype))
+    var, mean = moments(e, wide, axes, 1 if correction is None else correction)
+    if not keepdim:
+        shape = [d for i, d in enumerate(x.shape) if i not in axes]
+        var, mean = e.reshape(var, shape), e.reshape(mean, shape)
+    return var, mean
+
+
+@lower(aten.var.correction)
+def var(e: Emitter, x: Val, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Val:
+    return e.cast(_var_mean(e, x, dim, correction, keepdim)[0], x.dtype)
+
+
+@lower(aten.std.correction)
+def std(e: Emitter, x: Val, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Val:
+    return e.cast(e.emit("sqrt", _var_mean(e, x, dim, correction, keepdim)[0]), x.dtype)
+
+
+@lower(aten.var_mean.correction)
+def var_mean(e: Emitter, x: Val, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Val, Val]:
+    v, m = _var_mean(e, x, dim, correction, keepdim)
+    return e.cast(v, x.dtype), e.cast(m, x.dtype)
+
+
+@lower(aten.logsumexp.default)
+def logsumexp(e: Emitter, x: Val, dim: Any, keepdim: bool = False) -> Val:
+    axes = normalize_axes(dim, x.ndim)
+    wide = e.cast(x, opmath(x.dtype))
+    if not is_float(wide.dtype):
+        raise Declined("logsumexp of integers")
+    top = e.reduce("max", wide, axes, True)
+    finite = e.compare("lt", e.emit("abs", top), math.inf)
+    top = e.where(finite, top, 0.0, wide.dtype)
+    total = e.reduce("sum", e.emit("exp", e.sub(wide, top)), axes, True)
+    return e.cast(e.reshape(e.add(e.emit("log", total), top), e.out_shape), x.dtype)
+
+
+@lower(aten.linalg_vector_norm.default)
+def vector_norm(e: Emitter, x: Val, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Val:
+    dtype = dtype or x.dtype
+    axes = normalize_axes(dim, x.ndim)
+    wide = e.cast(x, opmath(dtype))
+    if ord == 2:
+        norm = e.emit("sqrt", e.reduce("sum", e.mul(wide, wide), axes, keepdim))
+    elif ord == 1:
+        norm = e.reduce("sum", e.emit("abs", wide), axes, keepdim)
+    elif ord == math.inf:
+        norm = e.reduce("max", e.emit("abs", wide), axes, keepdim)
+    elif ord == -math.inf:
+        norm = e.reduce("min", e.emit("abs", wide), axes, keepdim)
+    else:
+        raise Declined(f"vector norm of order {ord}")
+    return e.cast(norm, dtype)
+
+
+_LONGEST_SCAN = 1024
+
+
+@lower(aten.cumsum.default)
+def cumsum(e: Emitter, x: Val, dim: int, *, dtype: torch.dtype | None = None) -> Val:
+    """Integers over a short axis: a masked sum over pairs of positions, exact in any order."""
+    dtype = _sum_dtype(x, dtype)
+    if is_float(dtype):
+        raise Declined("cumsum of floats: eager's order of additions")
+    if x.ndim == 0:
+        return e.cast(x, dtype)
+    axis = dim % x.ndim
+    size = x.shape[axis]
+    if not isinstance(size, int) or size > _LONGEST_SCAN:
+        raise Declined("cumsum over a long or symbolic axis")
+    order = [*(i for i in range(x.ndim) if i != axis), axis]
+    rows = e.transpose(e.cast(x, dtype), order)
+    pairs = e.reshape(rows, (*rows.shape[:-1], 1, size))
+    earlier = e.emit("le", e.iota(size), e.reshape(e.iota(size), (size, 1)))
+    kept = e.where(earlier, pairs, e.lit(0, dtype), dtype)
+    total = e.reduce("sum", kept, [kept.ndim - 1], False)
+    return e.transpose(total, [order.index(i) for i in range(x.ndim)])

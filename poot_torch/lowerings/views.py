@@ -1,0 +1,174 @@
+"""Views: the shape they must have is in the node's fake result; here is which elements go where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import _C
+from ..emitter import Declined, Emitter, Val, normalize_axes
+from . import lower
+
+aten = torch.ops.aten
+_NO_END = 2**63 - 1
+
+
+@lower(
+    aten.view.default,
+    aten.reshape.default,
+    aten._unsafe_view.default,
+    aten._reshape_alias.default,
+    aten._reshape_copy.default,
+    aten.view_copy.default,
+    aten.squeeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.unsqueeze.default,
+    aten.flatten.using_ints,
+    aten.unflatten.int,
+    aten.ravel.default,
+    aten.squeeze_copy.dim,
+    aten.unsqueeze_copy.default,
+)
+def reshape(e: Emitter, x: Val, *_: Any, **__: Any) -> Val:
+    return e.reshape(x, e.out_shape)
+
+
+@lower(aten.expand.default, aten.expand_copy.default)
+def expand(e: Emitter, x: Val, *_: Any, **__: Any) -> Val:
+    return e.broadcast(x, e.out_shape)
+
+
+@lower(aten.permute.default, aten.permute_copy.default)
+def permute(e: Emitter, x: Val, dims: Any) -> Val:
+    return e.transpose(x, dims)
+
+
+@lower(aten.transpose.int, aten.transpose_copy.int)
+def transpose(e: Emitter, x: Val, dim0: int, dim1: int) -> Val:
+    perm = list(range(x.ndim))
+    if perm:
+        perm[dim0], perm[dim1] = perm[dim1], perm[dim0]
+    return e.transpose(x, perm)
+
+
+@lower(aten.t.default, aten.t_copy.default, aten.numpy_T.default)
+def t(e: Emitter, x: Val) -> Val:
+    return e.transpose(x, range(x.ndim - 1, -1, -1))
+
+
+@lower(aten.movedim.intlist)
+def movedim(e: Emitter, x: Val, source: Any, destination: Any) -> Val:
+    source, destination = normalize_axes(source, x.ndim), normalize_axes(destination, x.ndim)
+    rest = iter(i for i in range(x.ndim) if i not in source)
+    place = dict(zip(destination, source, strict=True))
+    return e.transpose(x, [place[i] if i in place else next(rest) for i in range(x.ndim)])
+
+
+@lower(aten.flip.default)
+def flip(e: Emitter, x: Val, dims: Any) -> Val:
+    axes = sorted(d % x.ndim for d in dims) if x.ndim else []
+    return e.emit("flip", x, axes=axes) if axes else x
+
+
+def clipped(e: Emitter, bound: Any, size: Any) -> Any:
+    """A Python slice bound as a Dim within 0..size."""
+    if not isinstance(bound, _C.Dim) and bound < 0:
+        bound = size + bound
+    if isinstance(bound, int) and isinstance(size, int):
+        return min(max(bound, 0), size)
+    return _C.dim_min(_C.dim_max(bound, 0), size)
+
+
+def slice_bounds(e: Emitter, size: Any, start: Any, end: Any, step: int, length: Any) -> tuple[Any, Any]:
+    """(start, end) of a slice whose result has `length` elements along the axis."""
+    start = 0 if start is None else clipped(e, start, size)
+    if step == 1:
+        return start, start + length
+    end = size if end is None or end == _NO_END else clipped(e, end, size)
+    return start, end
+
+
+@lower(aten.slice.Tensor, aten.slice_copy.Tensor)
+def slice_tensor(e: Emitter, x: Val, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Val:
+    axis = dim % x.ndim
+    length = e.out_shape[axis]
+    start, end = slice_bounds(e, x.shape[axis], start, end, step, length)
+    return e.slice(x, axis, start, end, step)
+
+
+@lower(aten.narrow.default)
+def narrow(e: Emitter, x: Val, dim: int, start: Any, length: Any) -> Val:
+    return slice_tensor(e, x, dim, start, start + length)
+
+
+def select_axis(e: Emitter, x: Val, axis: int, index: Any) -> Val:
+    if not isinstance(index, _C.Dim) and index < 0:
+        index = x.shape[axis] + index
+    row = e.slice(x, axis, index, index + 1)
+    return e.reshape(row, (*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+@lower(aten.select.int, aten.select_copy.int)
+def select(e: Emitter, x: Val, dim: int, index: Any) -> Val:
+    return select_axis(e, x, dim % x.ndim, index)
+
+
+def _pieces(e: Emitter, x: Val, axis: int, sizes: Any) -> tuple[Val, ...]:
+    out, start = [], 0
+    for size in sizes:
+        out.append(e.slice(x, axis, start, start + size))
+        start = start + size
+    return tuple(out)
+
+
+@lower(
+    aten.split.Tensor,
+    aten.split_with_sizes.default,
+    aten.chunk.default,
+    aten.split_copy.Tensor,
+    aten.split_with_sizes_copy.default,
+)
+def split(e: Emitter, x: Val, _sizes: Any, dim: int = 0) -> tuple[Val, ...]:
+    axis = dim % x.ndim
+    return _pieces(e, x, axis, [e.symbols.dim(m.shape[axis]) for m in e.meta])
+
+
+@lower(aten.unbind.int, aten.unbind_copy.int)
+def unbind(e: Emitter, x: Val, dim: int = 0) -> tuple[Val, ...]:
+    axis = dim % x.ndim
+    return tuple(select_axis(e, x, axis, i) for i in range(len(e.meta)))
+
+
+@lower(aten.diagonal.default)
+def diagonal(e: Emitter, x: Val, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Val:
+    a, b = dim1 % x.ndim, dim2 % x.ndim
+    rest = [i for i in range(x.ndim) if i not in (a, b)]
+    x = e.transpose(x, [*rest, a, b])
+    rows, cols = x.shape[-2:]
+    length = e.out_shape[-1]
+    if not isinstance(rows, int) or not isinstance(cols, int) or not isinstance(length, int):
+        raise Declined("diagonal of a symbolic size")
+    # Element i lies at (i + row0) * cols + i + col0: a slice of step cols + 1 of the plane.
+    start = max(-offset, 0) * cols + max(offset, 0)
+    flat = e.reshape(x, (*x.shape[:-2], rows * cols))
+    if length == 0:
+        return e.slice(flat, flat.ndim - 1, 0, 0)
+    return e.slice(flat, flat.ndim - 1, start, start + (length - 1) * (cols + 1) + 1, cols + 1)
+
+
+@lower(aten.as_strided.default)
+def as_strided(e: Emitter, x: Val, size: Any, stride: Any, storage_offset: Any = None) -> Val:
+    """Only where it reads a dense row-major tensor as another row-major shape."""
+    expected: Any = 1
+    for d, s in zip(reversed(size), reversed(stride), strict=True):
+        if d != 1 and s != expected:
+            raise Declined("as_strided that is not a plain view")
+        expected = expected * d
+    source = e.args_meta[0]
+    if storage_offset not in (None, 0) or not source.is_contiguous():
+        raise Declined("as_strided that is not a plain view")
+    if e.numel(x.shape) != e.numel(size):
+        raise Declined("as_strided that is not a plain view")
+    return e.reshape(x, size)

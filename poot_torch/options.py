@@ -1,0 +1,74 @@
+"""Options of the backend and the modes that torch.compile passes through.
+
+A mode is a preset, because torch.compile refuses `mode=` and `options=` together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .errors import OptionError
+
+MODES: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    "reduce-overhead": {},
+    "max-autotune": {},
+    "max-autotune-no-cudagraphs": {},
+}
+TARGETS = ("cpu",)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """`torch.compile(model, backend="poot", options={...})`."""
+
+    strict: bool = False
+    """An operator that would fall back to eager is a StrictError instead."""
+    fuse: bool = True
+    """Join pointwise and row operations into one kernel."""
+    target: str = "cpu"
+    """Where kernels run."""
+    memory_limit_bytes: int = 0
+    """Refuse a program whose transient memory exceeds this; 0: no limit."""
+
+    def compile_options(self) -> dict[str, Any]:
+        """What `_C.compile` takes."""
+        return {
+            "fuse": self.fuse,
+            "target": "" if self.target == "cpu" else self.target,
+            "memory_limit_bytes": self.memory_limit_bytes,
+        }
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> OptionError:
+    known = sorted(known)
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.0)
+    hint = f"; nearest: {near[0]!r}" if near else ""
+    return OptionError(f"poot: unknown {what} {name!r}{hint}; valid: {', '.join(known)}")
+
+
+def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
+    """Options from what torch.compile hands over.
+
+    Raises OptionError for an unknown mode, option or target and for a value of the wrong type.
+    """
+    if mode is not None and mode not in MODES:
+        raise _unknown("mode", mode, MODES)
+    given = dict(MODES[mode]) if mode is not None else {}
+    given.update(options or {})
+    fields = {f.name: f for f in dataclasses.fields(Options)}
+    for key, value in given.items():
+        if key not in fields:
+            raise _unknown("option", key, fields)
+        want = type(fields[key].default)
+        if type(value) is not want:
+            raise OptionError(f"poot: option {key!r} takes {want.__name__}, not {value!r}")
+    parsed = Options(**given)
+    if parsed.target not in TARGETS:
+        raise _unknown("target", parsed.target, TARGETS)
+    if parsed.memory_limit_bytes < 0:
+        raise OptionError("poot: option 'memory_limit_bytes' must not be negative")
+    return parsed

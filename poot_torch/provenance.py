@@ -1,0 +1,25 @@
+"""Where a node of the graph came from in the user's program."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import torch
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s+([^\n]*)')
+
+
+@functools.lru_cache(maxsize=4096)
+def _innermost(trace: str) -> str:
+    frames = _FRAME.findall(trace)
+    if not frames:
+        return ""
+    file, line, function, code = frames[-1]
+    return f"{file}:{line}, in {function}: {code.strip()}"
+
+
+def source_line(node: torch.fx.Node) -> str:
+    """The user's source line: "model.py:12, in forward: x + 1", or ""."""
+    trace = node.meta.get("stack_trace")
+    return _innermost(trace) if trace else ""

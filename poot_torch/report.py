@@ -1,0 +1,221 @@
+"""What happened while torch.compile worked: one report over all graphs since the last reset.
+
+report = poot_torch.explain(fn)(*args)
+print(report)                 # text
+report.to_json()              # a dict that report_schema.json describes
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import json
+import pathlib
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .report_text import render
+
+if TYPE_CHECKING:
+    from .importer import Fallback
+
+SCHEMA_PATH = pathlib.Path(__file__).with_name("report_schema.json")
+SCHEMA_VERSION = 1
+_LONGEST = 256  # regions kept
+_regions: collections.deque[Region] = collections.deque(maxlen=_LONGEST)
+
+
+@dataclasses.dataclass
+class GraphReport:
+    """One ATen graph: the inference graph, or a forward or backward half."""
+
+    kind: str
+    nodes: int
+    native: dict[str, Any] = dataclasses.field(default_factory=dict)
+    fallbacks: list[Fallback] = dataclasses.field(default_factory=list)
+    phases_ms: dict[str, float] = dataclasses.field(default_factory=dict)
+    whole_graph: bool = False  # all of it runs in eager
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases_ms[name] = (time.perf_counter() - start) * 1e3
+
+    def finish(self, native: dict[str, Any], milliseconds: float) -> None:
+        """`native` is the report of `_C.compile`."""
+        self.native = native
+        phases = native.get("phases_ms", {})
+        self.phases_ms.update(phases)
+        self.phases_ms["load"] = max(milliseconds - sum(phases.values()), 0.0)
+
+    def fall_back(self, gm: torch.fx.GraphModule, reason: Fallback) -> None:
+        self.whole_graph = True
+        self.fallbacks = [reason]
+
+    def classes(self) -> dict[str, int]:
+        """Number of operators by class: generated, library, fallback, none."""
+        counts = dict.fromkeys(("generated", "library", "fallback", "none"), 0)
+        if self.whole_graph:
+            counts["fallback"] = self.nodes
+        for op in self.native.get("ops", ()):
+            counts[op["class"]] += 1
+        return counts
+
+    def to_json(self) -> dict[str, Any]:
+        native = {
+            key: self.native.get(key, default)
+            for key, default in (
+                ("ops", []),
+                ("fusions", []),
+                ("declines", []),
+                ("numerical_declines", []),
+                ("layout_copies", []),
+                ("kernels", []),
+                ("passes", []),
+                ("dispatches_before", 0),
+                ("dispatches_after", 0),
+                ("peak_transient_bytes", 0),
+            )
+        }
+        return {
+            "kind": self.kind,
+            "nodes": self.nodes,
+            "whole_graph_fallback": self.whole_graph,
+            "classes": self.classes(),
+            "fallbacks": [dataclasses.asdict(f) | {"dtypes": list(f.dtypes)} for f in self.fallbacks],
+            "phases_ms": dict(self.phases_ms),
+            **native,
+        }
+
+
+@dataclasses.dataclass
+class Region:
+    """One graph of Dynamo's: what lies between two graph breaks of one frame."""
+
+    compile_id: str
+    break_reason: str
+    break_sources: list[str]
+    graphs: list[GraphReport] = dataclasses.field(default_factory=list)
+
+    def begin_graph(self, kind: str, gm: torch.fx.GraphModule) -> GraphReport:
+        nodes = sum(n.op == "call_function" for n in gm.graph.nodes)
+        self.graphs.append(GraphReport(kind, nodes))
+        return self.graphs[-1]
+
+    @property
+    def recompilation(self) -> bool:
+        _, _, attempt = self.compile_id.partition("/")
+        return attempt.split("_")[0] not in ("", "0")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "compile_id": self.compile_id,
+            "recompilation": self.recompilation,
+            "recompile_reason": _recompile_reason(self.compile_id) if self.recompilation else "",
+            "break": {"reason": self.break_reason, "sources": self.break_sources} if self.break_reason else None,
+            "graphs": [g.to_json() for g in self.graphs],
+        }
+
+
+def _recompile_reason(compile_id: str) -> str:
+    from torch._dynamo.utils import get_compilation_metrics
+
+    for metrics in reversed(get_compilation_metrics()):
+        if metrics.compile_id == compile_id:
+            return str(getattr(metrics, "recompile_reason", None) or "")
+    return ""
+
+
+def begin_region(gm: torch.fx.GraphModule) -> Region:
+    """Opens the record of a Dynamo graph."""
+    compile_id = torch._guards.CompileContext.current_compile_id()
+    reason, sources = "", []
+    why = getattr(gm, "compile_subgraph_reason", None)
+    if why is not None and getattr(why, "graph_break", False):
+        reason = str(why.reason).strip().splitlines()[0]
+        sources = [f"{f.filename}:{f.lineno}, in {f.name}: {f.line}" for f in why.user_stack]
+    region = Region(str(compile_id) if compile_id is not None else "", reason, sources)
+    _regions.append(region)
+    return region
+
+
+def clear() -> None:
+    _regions.clear()
+
+
+class Report:
+    """All graphs compiled since the last `torch._dynamo.reset()`; a snapshot."""
+
+    def __init__(self, regions: list[Region]) -> None:
+        self.regions = regions
+
+    @property
+    def graphs(self) -> list[GraphReport]:
+        return [g for r in self.regions for g in r.graphs]
+
+    @property
+    def fallbacks(self) -> list[Fallback]:
+        return [f for g in self.graphs for f in g.fallbacks]
+
+    def totals(self) -> dict[str, Any]:
+        graphs = self.graphs
+        classes: collections.Counter[str] = collections.Counter()
+        kernels: collections.Counter[str] = collections.Counter()
+        phases: collections.Counter[str] = collections.Counter()
+        for g in graphs:
+            classes.update(g.classes())
+            kernels.update(k["origin"] for k in g.native.get("kernels", ()))
+            phases.update(g.phases_ms)
+        return {
+            "graphs": len(graphs),
+            "breaks": sum(bool(r.break_reason) for r in self.regions),
+            "recompilations": sum(r.recompilation for r in self.regions),
+            "classes": dict(classes),
+            "dispatches_before": sum(g.native.get("dispatches_before", 0) for g in graphs),
+            "dispatches_after": sum(g.native.get("dispatches_after", 0) for g in graphs),
+            "peak_transient_bytes": max((g.native.get("peak_transient_bytes", 0) for g in graphs), default=0),
+            "kernels": {origin: kernels[origin] for origin in ("compiled", "disk", "memory")},
+            "phases_ms": dict(phases),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `report_schema.json` is its schema."""
+        return {
+            "version": SCHEMA_VERSION,
+            "totals": self.totals(),
+            "regions": [r.to_json() for r in self.regions],
+        }
+
+    def save(self, path: str | pathlib.Path) -> None:
+        pathlib.Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n")
+
+    def __str__(self) -> str:
+        return render(self.to_json())
+
+
+def last_report() -> Report:
+    """The report over everything compiled since the last reset."""
+    return Report(list(_regions))
+
+
+def explain(fn: Callable[..., Any], **options: Any) -> Callable[..., Report]:
+    """`explain(fn)(*args)` compiles fn afresh, calls it once, and returns the report.
+
+    `options` are those of the backend. Other compiled functions are forgotten, since Dynamo's caches
+    are reset first.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Report:
+        torch._dynamo.reset()
+        clear()
+        torch.compile(fn, backend="poot", options=options or None)(*args, **kwargs)
+        return last_report()
+
+    return call

@@ -1,0 +1,65 @@
+"""The report as text, from its JSON form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def render(data: dict[str, Any]) -> str:
+    lines = _totals(data["totals"])
+    for number, region in enumerate(data["regions"]):
+        lines += ["", *_region(number, region)]
+    return "\n".join(lines)
+
+
+def _totals(t: dict[str, Any]) -> list[str]:
+    c, k = t["classes"], t["kernels"]
+    phases = ", ".join(f"{name} {ms:.1f}" for name, ms in t["phases_ms"].items())
+    return [
+        f"poot: {t['graphs']} graph(s), {t['breaks']} graph break(s), {t['recompilations']} recompilation(s)",
+        "  operators    "
+        + ", ".join(f"{c.get(name, 0)} {name}" for name in ("generated", "library", "fallback", "none")),
+        f"  dispatches   {t['dispatches_before']} -> {t['dispatches_after']}",
+        f"  kernels      {k['compiled']} compiled, {k['disk']} from disk, {k['memory']} from memory",
+        f"  transient    {_bytes(t['peak_transient_bytes'])} at most",
+        f"  time, ms     {phases or 'none'}",
+    ]
+
+
+def _bytes(n: int) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if n < 1024:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1024
+    return f"{n:.1f} GiB"
+
+
+def _region(number: int, region: dict[str, Any]) -> list[str]:
+    lines = [f"region {number}, compile id {region['compile_id'] or 'none'}"]
+    if region["recompilation"]:
+        lines.append(f"  recompiled: {region['recompile_reason'] or 'a guard failed'}")
+    if region["break"]:
+        lines.append(f"  graph break: {region['break']['reason']}")
+        lines += [f"    {s}" for s in region["break"]["sources"]]
+    for graph in region["graphs"]:
+        lines += _graph(graph)
+    return lines
+
+
+def _graph(g: dict[str, Any]) -> list[str]:
+    counts = ", ".join(f"{n} {name}" for name, n in g["classes"].items() if n)
+    lines = [
+        f"  {g['kind']} graph: {g['nodes']} nodes; {counts or 'no operators'}; "
+        f"dispatches {g['dispatches_before']} -> {g['dispatches_after']}"
+    ]
+    for f in g["fallbacks"]:
+        where = f"  at {f['source']}" if f["source"] else ""
+        lines.append(f"    fallback {f['op']}({', '.join(f['dtypes'])}): {f['reason']}{where}")
+    for k in g["kernels"]:
+        lines.append(f"    kernel {k['name']}: {k['launches']} launch(es), {k['origin']}, {k['ms']:.1f} ms")
+        lines += [f"      {event}" for event in k["events"]]
+    for d in (*g["declines"], *g["numerical_declines"]):
+        lines.append(f"    not fused by {d['pass']}: {d['value']}: {d['reason']}")
+    for c in g["layout_copies"]:
+        lines.append(f"    layout copy of {c['value']} ({c['bytes']} bytes): {c['reason']}")
+    return lines

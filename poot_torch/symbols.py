@@ -1,0 +1,112 @@
+"""SymInts of a traced graph as `_C.Dim` expressions.
+
+A symbol of the ShapeEnv becomes a symbol of the graph when something binds it at run time: an int
+argument that is that symbol, or a tensor argument with a size that is. A backward graph may receive
+a compound expression (`s27//2`) without its symbols; then the whole expression becomes one symbol.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import _C
+
+
+class Unbindable(Exception):
+    """A size that no argument determines, or arithmetic that Dim cannot express."""
+
+
+class Symbols:
+    def __init__(self, builder: _C.Builder) -> None:
+        self._builder = builder
+        self._bound: dict[Any, Any] = {}  # sympy expression -> Dim
+
+    def bind(self, sym: torch.SymInt) -> Any:
+        """The Dim of an int argument; a new symbol if its expression is not known yet."""
+        expr = sym.node.expr
+        try:
+            return self._convert(expr)
+        except Unbindable:
+            return self._fresh(sym)
+
+    def bind_sizes(self, sizes: Any, *, compound: bool) -> None:
+        """Binds sizes that are plain symbols; with `compound`, any size still unknown."""
+        for s in sizes:
+            if isinstance(s, torch.SymInt):
+                expr = s.node.expr
+                if expr in self._bound or expr.is_Integer:
+                    continue
+                if expr.is_Symbol:
+                    self._fresh(s)
+                elif compound:
+                    self.bind(s)
+
+    def dim(self, size: Any) -> Any:
+        """An int or SymInt as an int or Dim; raises Unbindable."""
+        if isinstance(size, torch.SymInt):
+            return self._convert(size.node.expr)
+        if isinstance(size, (int, _C.Dim)):
+            return int(size) if isinstance(size, bool) else size
+        raise Unbindable(f"size {size!r} of type {type(size).__name__}")
+
+    def dims(self, sizes: Any) -> tuple[Any, ...]:
+        return tuple(self.dim(s) for s in sizes)
+
+    def _fresh(self, sym: torch.SymInt) -> Any:
+        expr = sym.node.expr
+        if any(str(s).startswith(("u", "zf", "zuf")) for s in expr.free_symbols):
+            raise Unbindable(f"data-dependent size {expr}")
+        env = sym.node.shape_env
+        bounds = env.bound_sympy(expr)
+        lo = int(bounds.lower) if bounds.lower.is_Integer else 0
+        hi = int(bounds.upper) if bounds.upper.is_Integer else None
+        hint = sym.node.hint
+        if hint is None:
+            raise Unbindable(f"size {expr} has no hint")
+        self._bound[expr] = self._builder.add_symbol(max(lo, 0), hi, int(hint))
+        return self._bound[expr]
+
+    def _convert(self, expr: Any) -> Any:
+        found = self._bound.get(expr)
+        if found is not None:
+            return found
+        if expr.is_Integer:
+            return int(expr)
+        if expr.is_Symbol:
+            raise Unbindable(f"symbol {expr} is not determined by an argument")
+        result = self._apply(expr)
+        self._bound[expr] = result
+        return result
+
+    def _apply(self, expr: Any) -> Any:
+        kind = type(expr).__name__
+        args = expr.args
+        if kind == "Pow":
+            base, exponent = args
+            if not (exponent.is_Integer and int(exponent) > 0):
+                raise Unbindable(f"{expr}")
+            args = (base,) * int(exponent)
+            kind = "Mul"
+        if kind == "Mul" and any(a.is_Rational and not a.is_Integer for a in args):
+            raise Unbindable(f"{expr}")
+        dims = [self._convert(a) for a in args]
+        if kind == "Add":
+            return sum(dims[1:], dims[0])
+        if kind == "Mul":
+            result = dims[0]
+            for d in dims[1:]:
+                result = result * d
+            return result
+        if kind in ("FloorDiv", "CleanDiv"):
+            return dims[0] // dims[1]
+        if kind in ("Mod", "PythonMod"):
+            return dims[0] % dims[1]
+        if kind in ("Max", "Min"):
+            join = _C.dim_max if kind == "Max" else _C.dim_min
+            result = dims[0]
+            for d in dims[1:]:
+                result = join(result, d)
+            return result
+        raise Unbindable(f"{kind} in the size {expr}")
