@@ -57,6 +57,7 @@ std::vector<ValueId> Builder::emit_multi(OpCode op, std::vector<Operand> inputs,
       throw InvalidGraph("ssa-C2", where, "an operand is not defined yet");
     types.push_back(graph_.type(o));
   }
+  if (attrs.size() < op_info(op).attrs.size()) attrs.resize(op_info(op).attrs.size());
   const auto results = infer(op, types, attrs, body.get(), where);
   Eqn e{op, std::move(inputs), std::move(attrs), {}, std::move(body), group_now_, origins_now_};
   for (const TensorType& t : results) {

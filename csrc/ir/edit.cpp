@@ -81,6 +81,7 @@ Eqn GraphEdit::make(OpCode op, std::vector<Operand> inputs, std::vector<Attr> at
   std::vector<TensorType> types;
   types.reserve(inputs.size());
   for (const Operand& o : inputs) types.push_back(draft_.type(o));
+  if (attrs.size() < op_info(op).attrs.size()) attrs.resize(op_info(op).attrs.size());
   auto results = infer(op, types, attrs, body.get(), kWhere);
   Eqn e{op, std::move(inputs), std::move(attrs), {}, std::move(body), {}, {}};
   for (TensorType& t : results) e.outs.push_back(new_value(std::move(t)));

@@ -178,6 +178,7 @@ std::vector<TensorType> infer(OpCode op, std::span<const TensorType> inputs,
                               const std::string& where);
 
 // Builds one graph. Each call infers the result's type and throws InvalidGraph at the first fault.
+// Trailing optional attributes may be left out.
 class Builder {
  public:
   explicit Builder(std::string name = "graph", SymbolTable symbols = {});

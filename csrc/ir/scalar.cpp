@@ -3,58 +3,11 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
-#include "ir/graph.h"
+#include "ir/scalar_eval.h"
 
 namespace poot::ir {
 namespace {
-
-// Nearest value with `digits` significant bits and exponents down to `min_exponent` (of the unit
-// in the last place of a subnormal), ties to even, infinity past `largest`.
-double round_to(double v, int digits, int min_exponent, double largest) {
-  if (!std::isfinite(v) || v == 0) return v;
-  const int unit = std::max(std::ilogb(v) - digits + 1, min_exponent);
-  const double r = std::ldexp(std::nearbyint(std::ldexp(v, -unit)), unit);
-  return std::abs(r) > largest ? std::copysign(std::numeric_limits<double>::infinity(), v) : r;
-}
-
-double round_float(DType d, double v) {
-  switch (d) {
-    case DType::F16:
-      return round_to(v, 11, -24, 65504.0);
-    case DType::BF16:
-      return round_to(v, 8, -133, 0x1.FEp127);
-    case DType::F32:
-      return static_cast<float>(v);
-    default:
-      return v;
-  }
-}
-
-int64_t wrap(DType d, int64_t v) {
-  switch (d) {
-    case DType::Bool:
-      return v != 0;
-    case DType::U8:
-      return static_cast<uint8_t>(v);
-    case DType::I8:
-      return static_cast<int8_t>(v);
-    case DType::I16:
-      return static_cast<int16_t>(v);
-    case DType::I32:
-      return static_cast<int32_t>(v);
-    default:
-      return v;
-  }
-}
-
-int64_t truncate(double v) {
-  if (std::isnan(v)) return 0;
-  if (v >= 0x1p63) return INT64_MAX;
-  if (v <= -0x1p63) return INT64_MIN;
-  return static_cast<int64_t>(v);
-}
 
 template <class T>
 std::string shortest(T v) {
@@ -71,18 +24,19 @@ std::optional<T> read(std::string_view s) {
   return v;
 }
 
+Scalar from_bits(DType d, Bits b) {
+  if (is_float(d)) return {d, to_double(b, d)};
+  return {d, to_int(b, d)};
+}
+
 }  // namespace
 
 Scalar Scalar::of(DType dtype, double v) {
-  if (is_float(dtype)) return {dtype, round_float(dtype, v)};
-  if (dtype == DType::Bool) return {dtype, static_cast<int64_t>(v != 0)};
-  return {dtype, wrap(dtype, truncate(v))};
+  return from_bits(dtype, from_double(v, dtype));
 }
 
 Scalar Scalar::of(DType dtype, int64_t v) {
-  if (dtype == DType::F32) return {dtype, static_cast<double>(static_cast<float>(v))};
-  if (is_float(dtype)) return {dtype, round_float(dtype, static_cast<double>(v))};
-  return {dtype, wrap(dtype, v)};
+  return from_bits(dtype, from_int(v, dtype));
 }
 
 double Scalar::as_double() const {
@@ -92,7 +46,7 @@ double Scalar::as_double() const {
 
 int64_t Scalar::as_int() const {
   if (const int64_t* i = std::get_if<int64_t>(&number)) return *i;
-  return truncate(std::get<double>(number));
+  return to_int(from_double(std::get<double>(number), DType::F64), DType::F64);
 }
 
 bool operator==(const Scalar& a, const Scalar& b) {
@@ -117,7 +71,7 @@ std::optional<Scalar> Scalar::parse(DType dtype, std::string_view number) {
   if (is_complex(dtype)) return std::nullopt;
   if (!is_float(dtype)) {
     auto v = read<int64_t>(number);
-    if (!v || wrap(dtype, *v) != *v) return std::nullopt;
+    if (!v || to_int(from_int(*v, dtype), dtype) != *v) return std::nullopt;
     return Scalar{dtype, *v};
   }
   if (dtype == DType::F64) {
