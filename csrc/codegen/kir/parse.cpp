@@ -225,7 +225,7 @@ class Parser {
   }
 
   void operands(Inst& i) {
-    if (lex_.peek().kind != Token::Percent) return;
+    if (op_info(i.op).operands.empty() || lex_.peek().kind != Token::Percent) return;
     do i.args.push_back(use());
     while (lex_.accept(","));
   }

@@ -88,7 +88,7 @@ bool conversion_ok(Op op, Type from, Type to) {
     case Op::uitofp:
       return is_arith_float(to.elem);
     case Op::fptosi:
-      return is_int(to.elem);
+      return to.elem == Elem::I32 || to.elem == Elem::I64;
     case Op::sext:
     case Op::zext:
       return is_int(to.elem) && wt > wf;

@@ -1,0 +1,55 @@
+// The functions behind math::emit, one family a file. Floats are f32 unless a comment says f64 too;
+// integers have any width. All lanes are computed: there is no trap and no branch, except the slow
+// path of sin and cos.
+#pragma once
+
+#include "codegen/math/expr.h"
+
+namespace poot::math {
+
+struct Args {
+  Expr a, b, c;  // what the op has not, repeats a
+  bool is_signed;
+};
+using Function = Expr (*)(const Args&);
+
+// exp.cpp
+Expr exp(const Args& in);
+Expr exp2(const Args& in);
+Expr expm1(const Args& in);
+Expr sigmoid(const Args& in);
+
+// log.cpp
+Expr log(const Args& in);
+Expr log2(const Args& in);
+Expr log10(const Args& in);
+Expr log1p(const Args& in);
+
+// trig.cpp, atan2.cpp
+Expr sin(const Args& in);
+Expr cos(const Args& in);
+Expr atan2(const Args& in);
+
+// erf_tanh.cpp
+Expr tanh(const Args& in);
+Expr erf(const Args& in);
+
+// pow.cpp
+Expr pow(const Args& in);
+Expr pow_int(const Args& in);
+
+// division.cpp: f64 too (on x86)
+Expr fmod(const Args& in);
+Expr remainder(const Args& in);
+Expr floor_div(const Args& in);
+Expr trunc_div(const Args& in);
+
+// integer.cpp
+Expr fmod_int(const Args& in);
+Expr remainder_int(const Args& in);
+Expr floor_div_int(const Args& in);
+Expr trunc_div_int(const Args& in);
+Expr shift_left(const Args& in);
+Expr shift_right(const Args& in);
+
+}  // namespace poot::math

@@ -1,0 +1,107 @@
+// log x = e * log 2 + L[i] + log1p(m * T[i] - 1), where x = 2^e * m and i is m's top four bits (see
+// tables.h). Near x = 1 both e and L are zero, so the relative error stays that of the polynomial.
+// Sums run from the largest part down, each tail kept.
+#include <limits>
+
+#include "codegen/math/functions.h"
+#include "codegen/math/tables.h"
+
+namespace poot::math {
+namespace {
+
+constexpr double kLn2Hi = 0x1.62e43p-1, kLn2Lo = -0x1.05c61p-29;
+
+struct Split {
+  Expr index;     // of the tables
+  Expr mantissa;  // in [1, 2)
+  Expr exponent;  // f32; one higher where the mantissa counts as below 1
+};
+
+Split split(Expr x) {
+  const Expr m = x.op1(Op::fmantissa);
+  const Expr e = x.op1(Op::fexponent).to(Op::sitofp, Elem::F32);
+  const Expr index = shr(m.as(Elem::I32), 19) & m.like(15, Elem::I32);
+  const Expr up = compare(Pred::oge, m, 1.5);
+  return {index, m, select(up, e + 1, e)};
+}
+
+// (log1p(r) - r) / r^2 on [-1/32, 1/16], relative error of the whole 2^-33.
+Expr tail_polynomial(Expr r) {
+  return horner(r, {-0x1.3ed2bcp-3, 0x1.999b72p-3, -0x1.000306p-2, 0x1.55555ap-2, -0.5});
+}
+
+// Replaces y where x is not a positive finite number: zero, negative, infinity, NaN.
+Expr with_limits(Expr y, Expr x) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Expr ordinary = compare(Pred::ult, x.as(Elem::I32) - 1, x.bits(0x7f7fffff, Elem::I32));
+  const Expr nan = x.bits(0x7fc00000);
+  const Expr negative = select(compare(Pred::olt, x, 0), nan, x);
+  const Expr limit = select(compare(Pred::oeq, x, 0), x.like(-inf), negative);
+  return select(ordinary, y, limit);
+}
+
+// log to a base whose log2 conversion is scale = 1 / ln(base), log of 2 in that base is two.
+Expr log_to_base(Expr x, std::span<const float> hi_table, std::span<const float> lo_table,
+                 double scale_hi, double scale_lo, double two_hi, double two_lo) {
+  const Split s = split(x);
+  const Expr r = fma(s.mantissa, lookup("log_t", kLogT, s.index), x.like(-1));
+  const Expr l = lookup("log_hi", hi_table, s.index);
+  const Expr l_tail = lookup("log_lo", lo_table, s.index);
+  const Expr hi =
+      fma(s.exponent, x.like(two_hi), l);  // two_hi is short: exact but for one rounding
+  const Expr hi_tail = fma(s.exponent, x.like(two_hi), l - hi);
+  // log1p(r) = r + r^2 q, scaled: p + p_tail
+  const Expr rest = r * r * tail_polynomial(r);
+  const Expr p = r * scale_hi;
+  const Expr p_tail = fma(r, x.like(scale_hi), -p) + fma(rest, x.like(scale_hi), r * scale_lo);
+  const Expr sum = hi + p;
+  const Expr sum_tail = (hi - sum) + p;
+  const Expr low = fma(s.exponent, x.like(two_lo), l_tail + hi_tail);
+  return with_limits(sum + (sum_tail + (p_tail + low)), x);
+}
+
+}  // namespace
+
+Expr log(const Args& in) {
+  const Expr x = in.a;
+  const Split s = split(x);
+  const Expr r = fma(s.mantissa, lookup("log_t", kLogT, s.index), x.like(-1));
+  const Expr l = lookup("log_l", kLogL, s.index);
+  const Expr hi = fma(s.exponent, x.like(kLn2Hi), l);
+  const Expr hi_tail = l + fma(s.exponent, x.like(kLn2Hi), -hi);
+  const Expr rest = fma(r * r, tail_polynomial(r), hi_tail);
+  const Expr lo = fma(s.exponent, x.like(kLn2Lo), rest);
+  return with_limits(hi + (r + lo), x);
+}
+
+Expr log2(const Args& in) {
+  return log_to_base(in.a, kLog2Hi, kLog2Lo, 0x1.715476p0, 0x1.4ae0cp-26, 1, 0);
+}
+
+Expr log10(const Args& in) {
+  return log_to_base(in.a, kLog10Hi, kLog10Lo, 0x1.bcb7b2p-2, -0x1.5b235ep-27, 0x1.344p-2,
+                     0x1.3509f8p-18);
+}
+
+// 1 + x = u + c exactly for |x| < 1; c joins the reduced argument, scaled as the mantissa is.
+Expr log1p(const Args& in) {
+  const Expr x = in.a;
+  const Expr u = x + 1;
+  const Split s = split(u);
+  const Expr huge = compare(Pred::ogt, x, 1e7);
+  const Expr c = select(huge, x.like(0), x - (u - 1));
+  const Expr scaled = fscale(c, -u.op1(Op::fexponent));
+  const Expr t = lookup("log_t", kLogT, s.index);
+  const Expr l = lookup("log_l", kLogL, s.index);
+  const Expr r0 = fma(s.mantissa, t, x.like(-1));
+  const Expr r = fma(scaled, t, r0);
+  const Expr r_tail = fma(scaled, t, r0 - r);
+  const Expr rest = fma(r * r, tail_polynomial(r), r_tail);
+  const Expr hi = fma(s.exponent, x.like(kLn2Hi), l);
+  const Expr hi_tail = l + fma(s.exponent, x.like(kLn2Hi), -hi);
+  const Expr lo = fma(s.exponent, x.like(kLn2Lo), rest) + hi_tail;
+  const Expr y = with_limits(hi + (r + lo), u);
+  return select(compare(Pred::olt, abs(x), 1e-8), x, y);
+}
+
+}  // namespace poot::math
