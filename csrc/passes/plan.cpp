@@ -3,6 +3,7 @@
 // puts every read of an argument before the in-place update that ends its use.
 #include "passes/plan.h"
 
+#include "ir/print.h"
 #include "passes/planner.h"
 #include "support/errors.h"
 
@@ -17,6 +18,7 @@ Planner::Planner(const ir::Graph& graph, const Signature& signature, PassContext
     : graph_(graph),
       signature_(signature),
       context_(context),
+      names_(ir::value_names(graph)),
       facts_(value_facts(graph)),
       places_(graph.value_count()) {}
 

@@ -36,8 +36,10 @@ bool reads_same_position(const ir::Graph& body, ValueId input, const Shape& spac
   return true;
 }
 
-// "fused_add_relu": the first ops that compute, or all if there are only views.
+// The name that fusion gave, else "fused_add_relu": the first ops that compute, or all if there are
+// only views.
 std::string region_name(const ir::Graph& body) {
+  if (body.name().starts_with("fused")) return body.name();
   std::vector<std::string_view> ops;
   for (const bool views : {false, true}) {
     for (const ir::Eqn& e : body.eqns()) {

@@ -71,7 +71,7 @@ ViewId Planner::view_of(const Place& p, DType dtype) {
 
 std::string Planner::value_name(const Operand& o) const {
   if (!ir::is_value(o)) return std::get<ir::Scalar>(o).str();
-  return "%" + std::to_string(std::get<ValueId>(o).index);
+  return names_[std::get<ValueId>(o).index];
 }
 
 Place Planner::operand(const Operand& o, std::string_view reason, const Accept& accept) {

@@ -87,6 +87,7 @@ class Planner {
   const ir::Graph& graph_;
   const Signature& signature_;
   PassContext& context_;
+  const std::vector<std::string> names_;  // of values, as the graph prints
   std::vector<ValueFacts> facts_;
   std::vector<Place> places_;                // by ValueId
   std::vector<uint32_t> buffer_last_;        // by BufferId: last use of anything it holds
