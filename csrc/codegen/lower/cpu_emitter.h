@@ -83,7 +83,7 @@ class Emitter {
   kir::ValueId read_kept(const KeptTile& array);                          // in storage type
   void set_kept(tile::ValueId v, std::optional<KeptTile> array);
   bool is_kept(tile::ValueId v) const { return kept_.contains(v.index); }
-  KeptTile new_array(tile::ValueId v, std::vector<tile::AxisId> axes);
+  KeptTile new_array(tile::ValueId v, std::vector<tile::AxisId> axes, int64_t elems);
 
   // --- index expressions
   kir::ValueId index(tile::IndexId i, tile::AxisId zeroed = {});  // i64 scalar
@@ -120,7 +120,7 @@ class Emitter {
   Reg eval_cast(const tile::Inst& inst, uint16_t lanes);
   Reg eval_constant(const ir::Scalar& value);
   Reg from_integer(kir::ValueId i64_value, DType dtype);
-  kir::ValueId guarded_division(const tile::Inst& inst, std::vector<kir::ValueId> args);
+  void report_zero_divisor(kir::ValueId divisor);
   kir::ValueId splat(kir::ValueId v, uint16_t lanes);
 
   struct Access {

@@ -69,14 +69,25 @@ class CpuLowering {
   std::vector<size_t> reductions_under(const Run& run, const Root& root) const;
   std::vector<tile::AxisId> unbound_axes(tile::ValueId v, bool only_deps) const;
   bool cheap(tile::ValueId v, tile::AxisId column) const;
-  bool fits(tile::ValueId v, std::span<const tile::AxisId> axes) const;
-  KeptTile new_array(tile::ValueId v, std::vector<tile::AxisId> axes);
+  bool fits(tile::ValueId v, std::span<const tile::AxisId> axes, int64_t window = INT64_MAX) const;
+  KeptTile new_array(tile::ValueId v, std::vector<tile::AxisId> axes, int64_t window = INT64_MAX);
 
   // cpu_nests.cpp: rows and phases
   void run_roots(std::vector<Root> roots);
+  struct Nest {
+    std::vector<Root> roots;
+    std::vector<tile::ValueId> row_arrays;  // kept for a row
+    // With a window: these roots instead while the column's extent is at most that.
+    int64_t window = 0;
+    std::vector<Root> windowed;
+    std::vector<tile::ValueId> window_arrays;
+  };
   void nest(std::vector<Root> roots);
-  void plan_kept(std::vector<Root>& roots);
-  void rows(std::span<const tile::AxisId> left, const std::vector<Root>& roots);
+  std::vector<Root> kept_across_phases(const std::vector<Root>& roots, int64_t window,
+                                       int64_t* refused);
+  bool has_versions(const std::vector<Root>& roots) const;
+  void rows(std::span<const tile::AxisId> left, const Nest& n);
+  void versions(const Nest& n);
   void phases(const std::vector<Root>& roots);
   void hoist_roots(const std::vector<const Root*>& roots, tile::AxisId column);
   std::vector<tile::ValueId> root_operands(const Root& r) const;

@@ -127,14 +127,13 @@ void Emitter::check(const tile::Inst& inst) {
 
 // --- kept tiles
 
-KeptTile Emitter::new_array(tile::ValueId v, std::vector<tile::AxisId> axes) {
+KeptTile Emitter::new_array(tile::ValueId v, std::vector<tile::AxisId> axes, int64_t elems) {
   kir::Object o;
   o.name = "kept" + std::to_string(v.index);
   o.kind = kir::ObjectKind::Private;
   o.elem = storage_elem(program().type(v).dtype);
   o.writable = true;
-  o.size = 1;
-  for (tile::AxisId a : axes) o.size *= program().axes.at(a.index).capacity;
+  o.size = elems;
   // Two tiles of one value (a carried tile of nested loops) need two names.
   for (const kir::Object& other : b_.kernel().objects)
     if (other.name == o.name) o.name += "b";

@@ -38,58 +38,87 @@ bool CpuLowering::cheap(ValueId v, AxisId column) const {
   return phase_cost({&r}, column).ops <= kCheap;
 }
 
-void CpuLowering::plan_kept(std::vector<Root>& roots) {
-  uint32_t last = 0;
-  for (const Root& r : roots) last = std::max(last, r.level);
-  if (last == 0) return;
+// Values of `roots` that several phases need, as further roots. `window`: arrays hold at most that
+// many columns. `refused` counts the bytes a column of what does not fit.
+std::vector<Root> CpuLowering::kept_across_phases(const std::vector<Root>& roots, int64_t window,
+                                                  int64_t* refused) {
   std::unordered_map<uint32_t, uint32_t> first;  // value -> phase that evaluates it first
   std::unordered_set<uint32_t> kept;
   std::vector<Root> added;
-  for (uint32_t level = 0; level <= last; ++level) {
-    for (const Root& root : roots) {
-      if (root.level != level || !root.column) continue;
-      const auto visit = [&](auto&& self, ValueId v) -> void {
-        if ((facts_.deps(v) & TileFacts::bit(root.column)) == 0 || emit_.is_kept(v)) return;
-        auto [it, fresh] = first.emplace(v.index, level);
-        if (kept.contains(v.index) || (!fresh && it->second == level)) return;
-        if (!fresh) {
-          if (cheap(v, root.column)) return;
-          if (fits(v, std::span(&root.column, 1))) {
-            kept.insert(v.index);
-            Root keep{.kind = Root::Keep, .value = v};
-            keep.array = new_array(v, {root.column});
-            keep.kept_as = v;
-            keep.rows = root.rows;
-            keep.column = root.column;
-            keep.level = it->second;
-            added.push_back(std::move(keep));
-            return;
-          }
-        }
-        const tile::Inst* inst = facts_.def(v);
-        if (inst == nullptr || is_control(*inst) || facts_.reduces(*inst)) return;
-        for (ValueId a : facts_.operands(*inst)) self(self, a);
-      };
-      for (ValueId v : root_operands(root)) visit(visit, v);
+  const auto visit = [&](auto&& self, const Root& root, ValueId v) -> void {
+    if ((facts_.deps(v) & TileFacts::bit(root.column)) == 0 || emit_.is_kept(v)) return;
+    auto [it, fresh] = first.emplace(v.index, root.level);
+    if (kept.contains(v.index) || (!fresh && it->second == root.level)) return;
+    if (!fresh) {
+      if (cheap(v, root.column)) return;
+      if (fits(v, std::span(&root.column, 1), window)) {
+        kept.insert(v.index);
+        Root keep{.kind = Root::Keep, .value = v};
+        keep.array = new_array(v, {root.column}, window);
+        keep.kept_as = v;
+        keep.rows = root.rows;
+        keep.column = root.column;
+        keep.level = it->second;
+        added.push_back(std::move(keep));
+        return;
+      }
+      *refused += byte_size(facts_.program().type(v).dtype);
     }
-  }
-  for (Root& r : added) roots.push_back(std::move(r));
+    const tile::Inst* inst = facts_.def(v);
+    if (inst == nullptr || is_control(*inst) || facts_.reduces(*inst)) return;
+    for (ValueId a : facts_.operands(*inst)) self(self, root, a);
+  };
+  uint32_t last = 0;
+  for (const Root& r : roots) last = std::max(last, r.level);
+  for (uint32_t level = 0; last > 0 && level <= last; ++level)
+    for (const Root& root : roots)
+      if (root.level == level && root.column)
+        for (ValueId v : root_operands(root)) visit(visit, root, v);
+  return added;
 }
 
+// Whether the nest's results are all in memory, so that it may run as one of two versions.
+bool CpuLowering::has_versions(const std::vector<Root>& roots) const {
+  AxisId column;
+  for (const Root& r : roots) {
+    if (r.column) {
+      if (column && r.column != column) return false;
+      column = r.column;
+    }
+    if (r.kind == Root::Uniform ||
+        (r.kind == Root::Reduce && r.rows.empty() && facts_.escapes(r.kept_as)))
+      return false;
+  }
+  return !emit_.static_extent(column);
+}
+
+// A row of unbounded length may be short: it is then kept in arrays of a fixed size, and only
+// longer rows are evaluated again in each phase.
 void CpuLowering::nest(std::vector<Root> roots) {
-  const size_t planned = roots.size();
-  plan_kept(roots);
+  Nest n;
+  int64_t refused = 0;
+  std::vector<Root> added = kept_across_phases(roots, INT64_MAX, &refused);
+  for (const Root& r : added) n.row_arrays.push_back(r.kept_as);
+  n.roots = roots;
+  n.roots.insert(n.roots.end(), added.begin(), added.end());
+  if (refused > 0 && has_versions(roots)) {
+    const int64_t window = (kKeptBytesLimit - kept_bytes_) / refused / 64 * 64;
+    if (window >= 1024) {
+      int64_t ignored = 0;
+      std::vector<Root> more = kept_across_phases(n.roots, window, &ignored);
+      for (const Root& r : more) n.window_arrays.push_back(r.kept_as);
+      n.window = window;
+      n.windowed = n.roots;
+      n.windowed.insert(n.windowed.end(), more.begin(), more.end());
+    }
+  }
   for (const Root& r : roots)
     if (r.reduces_row()) fill(r);
-  const std::vector<AxisId> row_axes = roots[0].rows;
-  rows(row_axes, roots);
-  for (size_t i = 0; i < roots.size(); ++i) {
-    const Root& r = roots[i];
-    if (!r.array || !r.kept_as) continue;
-    // Arrays of one row end with it; results and values needed later live on.
-    const bool of_row = i >= planned && !row_axes.empty();
-    emit_.set_kept(r.kept_as, of_row ? std::nullopt : r.array);
-  }
+  rows(roots[0].rows, n);
+  // Arrays of one row end with it; results and values needed later live on.
+  for (ValueId v : n.row_arrays) emit_.set_kept(v, std::nullopt);
+  for (const Root& r : roots)
+    if (r.array && r.kept_as) emit_.set_kept(r.kept_as, r.array);
 }
 
 void CpuLowering::hoist_roots(const std::vector<const Root*>& roots, AxisId column) {
@@ -103,11 +132,34 @@ void CpuLowering::hoist_roots(const std::vector<const Root*>& roots, AxisId colu
   emit_.end_hoist();
 }
 
-void CpuLowering::rows(std::span<const AxisId> left, const std::vector<Root>& roots) {
-  if (left.empty()) return phases(roots);
+void CpuLowering::rows(std::span<const AxisId> left, const Nest& n) {
+  if (left.empty()) return versions(n);
   // Columns differ between roots: each is hoisted with its own.
-  for (const Root& r : roots) hoist_roots({&r}, r.column);
-  scalar_loop(left[0], [&] { rows(left.subspan(1), roots); });
+  for (const Root& r : n.roots) hoist_roots({&r}, r.column);
+  scalar_loop(left[0], [&] { rows(left.subspan(1), n); });
+}
+
+void CpuLowering::versions(const Nest& n) {
+  if (n.window == 0) return phases(n.roots);
+  AxisId column;
+  for (const Root& r : n.roots)
+    if (r.column) column = r.column;
+  kir::KirBuilder& b = emit_.builder();
+  const auto version = [&](const std::vector<Root>& roots) {
+    emit_.push_scope();
+    phases(roots);
+    emit_.pop_scope();
+    return std::vector<kir::ValueId>{};
+  };
+  b.if_else(
+      b.icmp(kir::Pred::sle, emit_.extent(column), emit_.i64(n.window)),
+      [&] {
+        auto none = version(n.windowed);
+        for (ValueId v : n.window_arrays) emit_.set_kept(v, std::nullopt);
+        for (ValueId v : n.row_arrays) emit_.set_kept(v, std::nullopt);
+        return none;
+      },
+      [&] { return version(n.roots); });
 }
 
 void CpuLowering::phases(const std::vector<Root>& roots) {

@@ -40,21 +40,22 @@ Root CpuLowering::keep_root(ValueId v, KeptTile array, ValueId kept_as) const {
   return r;
 }
 
-bool CpuLowering::fits(ValueId v, std::span<const AxisId> axes) const {
+bool CpuLowering::fits(ValueId v, std::span<const AxisId> axes, int64_t window) const {
   int64_t bytes = byte_size(facts_.program().type(v).dtype);
   for (AxisId a : axes) {
-    const int64_t capacity = facts_.program().axes.at(a.index).capacity;
+    const int64_t capacity = std::min(facts_.program().axes.at(a.index).capacity, window);
     if (capacity > kKeptBytesLimit / bytes) return false;
     bytes *= capacity;
   }
   return kept_bytes_ + bytes <= kKeptBytesLimit;
 }
 
-KeptTile CpuLowering::new_array(ValueId v, std::vector<AxisId> axes) {
-  int64_t bytes = byte_size(facts_.program().type(v).dtype);
-  for (AxisId a : axes) bytes *= facts_.program().axes.at(a.index).capacity;
-  kept_bytes_ += bytes;
-  return emit_.new_array(v, std::move(axes));
+// `window` bounds the one axis of an array that keeps a row.
+KeptTile CpuLowering::new_array(ValueId v, std::vector<AxisId> axes, int64_t window) {
+  int64_t elems = 1;
+  for (AxisId a : axes) elems *= std::min(facts_.program().axes.at(a.index).capacity, window);
+  kept_bytes_ += elems * byte_size(facts_.program().type(v).dtype);
+  return emit_.new_array(v, std::move(axes), elems);
 }
 
 void CpuLowering::need_outside(Run& run, ValueId v) {

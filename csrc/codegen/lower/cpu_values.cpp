@@ -195,31 +195,15 @@ bool needs_no_rounding(OpCode op) {
 
 }  // namespace
 
-// A zero divisor in an active lane sets the status word and divides by one; dividing by -1 is
-// negation, so that minimum / -1 wraps instead of trapping.
-KValue Emitter::guarded_division(const tile::Inst& inst, std::vector<KValue> args) {
-  const kir::Type t = b_.type(args[1]);
-  const bool is_signed_type = is_signed(program().type(inst.args[0]).dtype);
-  const auto constant = [&](uint64_t bits) { return b_.constant(t, bits); };
-  const KValue zero = constant(0), one = constant(1);
-  KValue bad = b_.icmp(Pred::eq, args[1], zero);
-  KValue unsafe = bad;
-  KValue minus;
-  if (is_signed_type) {
-    minus = b_.icmp(Pred::eq, args[1], constant(~uint64_t{0} >> (64 - kir::bit_width(t.elem))));
-    unsafe = b_.emit(Op::bor, {bad, minus});
-  }
+// A zero divisor in an active lane sets the status word; the quotient itself never traps.
+void Emitter::report_zero_divisor(KValue divisor) {
+  const kir::Type t = b_.type(divisor);
+  KValue bad = b_.icmp(Pred::eq, divisor, b_.constant(t, 0));
   if (t.lanes > 1) {
     if (active()) bad = b_.emit(Op::band, {bad, active()});
     bad = b_.emit(Op::reduce_or, kir::Type{Elem::I1, 1}, {bad});
   }
   b_.fail(program::kDivideByZero, bad);
-  const KValue dividend = args[0];
-  args[1] = b_.select(unsafe, one, args[1]);
-  KValue r = math::emit(b_, inst.pointwise, args, is_signed_type);
-  if (minus && (inst.pointwise == OpCode::floor_div || inst.pointwise == OpCode::trunc_div))
-    r = b_.select(minus, b_.emit(Op::isub, {zero, dividend}), r);
-  return r;
 }
 
 Reg Emitter::eval_pointwise(const tile::Inst& inst) {
@@ -231,9 +215,8 @@ Reg Emitter::eval_pointwise(const tile::Inst& inst) {
   const DType from = program().type(inst.args.back()).dtype;
   std::vector<KValue> args;
   for (tile::ValueId a : inst.args) args.push_back(compute(a, lanes));
-  const KValue r = is_int(from) && divides_integers(inst.pointwise)
-                       ? guarded_division(inst, args)
-                       : math::emit(b_, inst.pointwise, args, is_signed(from));
+  if (is_int(from) && divides_integers(inst.pointwise)) report_zero_divisor(args[1]);
+  const KValue r = math::emit(b_, inst.pointwise, args, is_signed(from));
   if (is_half(inst.dtype)) {
     if (is_half(from) && needs_no_rounding(inst.pointwise)) return {{}, r};
     return {b_.emit(Op::fptrunc, b_.type(r).with(exact_elem(inst.dtype)), {r}), {}};
