@@ -24,6 +24,7 @@ CpuLowering::CpuLowering(const tile::Program& program, const Target& target)
     o.kind = kir::ObjectKind::Buffer;
     o.elem = storage_elem(buffer.dtype);
     o.writable = buffer.written;
+    o.noalias = !buffer.shared;
     kernel_.objects.push_back(std::move(o));
   }
 }

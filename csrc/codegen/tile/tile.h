@@ -107,6 +107,9 @@ struct Buffer {
   bool written = false;
   bool read = false;
   uint32_t align = 1;  // bytes, of element 0
+  // May lie in the memory of another shared buffer (updates in place): each element is then loaded
+  // only by who stores it. Buffers that are not shared overlap no buffer that is written.
+  bool shared = false;
 };
 
 // What the generator leaves to the target, all with safe defaults.
