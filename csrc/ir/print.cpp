@@ -195,7 +195,8 @@ class Printer {
       s += ' ';
       s += storage_name(m.storage);
     }
-    if (const Named* n = std::get_if<Named>(&m.identity); n && "%" + n->name != value(v))
+    if (const Named* n = std::get_if<Named>(&m.identity);
+        n && ("%" + n->name != value(v) || is_reserved_input_name(n->name)))
       s += " named " + quoted(n->name);
     if (const WeightRef* w = std::get_if<WeightRef>(&m.identity)) s += " weight " + quoted(w->path);
     if (const SlotKey* k = std::get_if<SlotKey>(&m.identity)) s += " key " + quoted(k->kind);
