@@ -45,16 +45,30 @@ struct KernelArtifact {
   std::shared_ptr<const Image> image;  // CPU only
   KernelOrigin origin = KernelOrigin::Compiled;
   double milliseconds = 0;
-  std::vector<std::string>
-      events;  // what went wrong on the way: "worker 3 died (signal 9), kernel retried"
+  // What went wrong on the way: "worker 3 died (signal 9), kernel retried".
+  std::vector<std::string> events;
 };
 
 class KernelStore {
  public:
+  struct Options {
+    std::string worker_path;      // of poot-kernelc
+    std::string cache_directory;  // empty: no cache on disk
+    uint32_t workers = 1;
+    double timeout_seconds = 60;  // for one kernel
+    // The environment's (support/env.def); the worker beside this library unless it says otherwise.
+    static Options from_environment();
+  };
+  // The process's store, made from the environment at the first call; never destroyed.
   static KernelStore& instance();
+  explicit KernelStore(Options options);
+  ~KernelStore();  // requests in flight fail
+  KernelStore(const KernelStore&) = delete;
+  KernelStore& operator=(const KernelStore&) = delete;
+
   // Starts compiling, or finds; equal requests in flight share one compile. The future throws
   // CompileError. opt_level 0..2; a failed compile is retried once in a fresh worker, then at level
-  // 0.
+  // 0. After a fork the child has no requests in flight: futures it inherited throw CompileError.
   std::shared_future<KernelArtifact> get(const std::string& kir, const Target& target,
                                          int opt_level = 2);
   // Starts the workers in the background, if any kernel could need them.
@@ -66,11 +80,13 @@ class KernelStore {
   Stats stats() const;
   // Ids of live worker processes (tests, reports).
   std::vector<int> worker_pids() const;
+  // What happened outside any one kernel: why the cache is disabled, files that were ignored.
+  std::vector<std::string> take_events();
+
+  struct State;  // kernel_store.cpp
 
  private:
-  struct State;
   std::unique_ptr<State> state_;
-  KernelStore();
 };
 
 }  // namespace poot::runtime
