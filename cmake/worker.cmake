@@ -27,6 +27,6 @@ add_executable(poot-kernelc csrc/tools/kernelc.cpp ${POOT_WORKER_SOURCES} ${POOT
 target_include_directories(poot-kernelc SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
 separate_arguments(LLVM_DEFS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 target_compile_options(poot-kernelc PRIVATE ${POOT_WARNINGS} ${LLVM_DEFS} -fno-rtti)
-target_link_libraries(poot-kernelc PRIVATE poot_core ${POOT_LLVM_LIBS})
+target_link_libraries(poot-kernelc PRIVATE poot_base ${POOT_LLVM_LIBS})
 target_link_options(poot-kernelc PRIVATE -Wl,--gc-sections -s)
 set_target_properties(poot-kernelc PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${POOT_OUTPUT_DIR}/bin)

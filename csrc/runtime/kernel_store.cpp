@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -217,9 +218,15 @@ WorkerPool& KernelStore::State::workers() {
 void KernelStore::State::compile(const Hash128& key, const std::string& kir, const Target& target,
                                  int opt_level) {
   const auto start = std::chrono::steady_clock::now();
-  std::lock_guard lock(mutex);
-  WorkerRequest request{next_id++, target, static_cast<uint32_t>(opt_level), kir};
-  workers().submit(request, [this, key, request, start](CompileOutcome outcome) {
+  WorkerRequest request{0, target, static_cast<uint32_t>(opt_level), kir};
+  WorkerPool* p = nullptr;
+  {
+    std::lock_guard lock(mutex);
+    request.id = next_id++;
+    p = &workers();
+  }
+  // Without the mutex: where no thread can be started, the answer comes at once.
+  p->submit(request, [this, key, request, start](CompileOutcome outcome) {
     compiled(key, request, std::move(outcome), start);
   });
 }
