@@ -1,6 +1,7 @@
 // File: magic, version, key, size, hash of the payload, payload. Every access goes through one
 // directory descriptor that was checked when it was opened, so a directory swapped in later is
-// never used. Reading marks a file as used once a day, and the trim removes the least recently used.
+// never used. Reading marks a file as used once a day, and the trim removes the least recently
+// used.
 #include "runtime/artifact_cache.h"
 
 #include <dirent.h>
@@ -117,7 +118,7 @@ int ArtifactCache::open_directory() {
     return -1;
   }
   const int fd = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  struct stat s {};
+  struct stat s{};
   if (fd < 0 || ::fstat(fd, &s) != 0) {
     event("cache disabled: cannot open " + directory_ + ": " + std::strerror(errno));
     if (fd >= 0) ::close(fd);
@@ -138,7 +139,7 @@ std::optional<std::string> ArtifactCache::load(const Hash128& key) {
   const std::string name = file_name(key);
   const Descriptor file{
       ::openat(fd_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-  struct stat s {};
+  struct stat s{};
   if (file.fd < 0 || ::fstat(file.fd, &s) != 0) return std::nullopt;
   const auto size = static_cast<uint64_t>(s.st_size);
   if (!S_ISREG(s.st_mode) || !ours(s)) {
@@ -162,8 +163,8 @@ std::optional<std::string> ArtifactCache::load(const Hash128& key) {
 
 bool ArtifactCache::write_file(const std::string& name, std::string_view header,
                                std::string_view bytes) {
-  const Descriptor file{::openat(fd_, name.c_str(),
-                                 O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  const Descriptor file{
+      ::openat(fd_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
   if (file.fd < 0) return false;
   for (std::string_view part : {header, bytes})
     while (!part.empty()) {
@@ -182,8 +183,8 @@ bool ArtifactCache::store(const Hash128& key, std::string_view bytes) {
   int error = 0;
   for (int attempt = 0; attempt < 2; ++attempt) {
     const std::string name = file_name(key);
-    const std::string draft = ".draft-" + std::to_string(::getpid()) + "-" +
-                              std::to_string(serial_++) + "-" + name;
+    const std::string draft =
+        ".draft-" + std::to_string(::getpid()) + "-" + std::to_string(serial_++) + "-" + name;
     if (write_file(draft, header, bytes) &&
         ::renameat(fd_, draft.c_str(), fd_, name.c_str()) == 0) {
       if (total_bytes_) *total_bytes_ += header.size() + bytes.size();
@@ -224,7 +225,7 @@ void ArtifactCache::trim() {
   const int64_t now = std::time(nullptr);
   while (const dirent* e = ::readdir(dir)) {
     const std::string name = e->d_name;
-    struct stat s {};
+    struct stat s{};
     const bool draft = name.starts_with(".draft-");
     if (!draft && !name.ends_with(".kernel")) continue;
     if (::fstatat(fd_, name.c_str(), &s, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(s.st_mode)) continue;

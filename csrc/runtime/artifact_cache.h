@@ -1,9 +1,9 @@
 // The artifact cache on disk: one checksummed file an artifact, named by its key.
 //
-// Many processes may use one directory at once without locks: a file is written under a private name
-// and published by rename; a reader takes what is whole and ignores the rest. Nothing that lies in
-// the directory can make the process fail. Since the files hold code, a directory or file that
-// another user owns or may write is refused. Thread-safe.
+// Many processes may use one directory at once without locks: a file is written under a private
+// name and published by rename; a reader takes what is whole and ignores the rest. Nothing that
+// lies in the directory can make the process fail. Since the files hold code, a directory or file
+// that another user owns or may write is refused. Thread-safe.
 #pragma once
 
 #include <cstdint>

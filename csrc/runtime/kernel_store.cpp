@@ -122,8 +122,8 @@ void after_fork_in_child() {
         ++it;
         continue;
       }
-      it->second.promise.set_exception(std::make_exception_ptr(CompileError(
-          "the process forked while the kernel was compiling; ask for it again", "")));
+      it->second.promise.set_exception(std::make_exception_ptr(
+          CompileError("the process forked while the kernel was compiling; ask for it again", "")));
       it = s->entries.erase(it);
     }
     s->mutex.unlock();

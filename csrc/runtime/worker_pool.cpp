@@ -135,6 +135,8 @@ CompileOutcome WorkerPool::compile(const WorkerRequest& first,
       if (f.kind() == WorkerFault::Kind::TimedOut) ++timeouts_;
       drop_worker(worker, slot);
       ++restarts_;
+      if (f.kind() == WorkerFault::Kind::Missing)
+        error += "; set POOT_KERNELC to the worker of this build, or reinstall";
       if (f.kind() == WorkerFault::Kind::Missing || stopping_) {
         out.bytes = error;
         return out;

@@ -69,8 +69,8 @@ std::unique_ptr<WorkerProcess> WorkerProcess::start(const std::string& path,
   pid_t pid = -1;
   const SpawnSettings settings(ends[1]);
   char* const argv[] = {const_cast<char*>(path.c_str()), nullptr};
-  const int error = ::posix_spawn(&pid, path.c_str(), &settings.actions, &settings.attributes,
-                                  argv, environ);
+  const int error =
+      ::posix_spawn(&pid, path.c_str(), &settings.actions, &settings.attributes, argv, environ);
   ::close(ends[1]);
   if (error != 0) {
     ::close(ends[0]);
@@ -121,11 +121,12 @@ void WorkerProcess::fault(Kind kind, const std::string& detail) {
 void WorkerProcess::wait_for(short events, Deadline deadline) {
   while (true) {
     if (cancel_) fault(Kind::Cancelled, "was stopped");
-    const auto left = std::chrono::duration_cast<Milliseconds>(deadline -
-                                                               std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) fault(Kind::TimedOut, "did not answer in time");
     pollfd p{socket_, events, 0};
-    const int n = ::poll(&p, 1, static_cast<int>(std::min<int64_t>(left.count() + 1, kCancelPollMilliseconds)));
+    const int n = ::poll(
+        &p, 1, static_cast<int>(std::min<int64_t>(left.count() + 1, kCancelPollMilliseconds)));
     if (n > 0) return;
     if (n < 0 && errno != EINTR) fault(Kind::Died, std::string("poll: ") + std::strerror(errno));
   }
