@@ -38,7 +38,7 @@ EvaluationMap EvaluationTable::through(const ir::Eqn& reader, size_t operand,
   const Shape& result = graph.type(reader.outs[0]).shape;
   const Shape shape = graph.type(reader.inputs[operand]).shape;
   const ir::OpKind kind = reader.info().kind;
-  if (reader.op == ir::OpCode::reshape) return map;
+  if (reader.op == ir::OpCode::reshape || kind == ir::OpKind::Reduce) return map;
   const bool stretches = ir::is_pointwise(kind) || kind == ir::OpKind::Source ||
                          reader.op == ir::OpCode::broadcast ||
                          (reader.op == ir::OpCode::pad && operand == 1);

@@ -174,6 +174,26 @@ void Partition::copy(RegionIndex r, uint32_t e) {
   insert_sorted(copied_to_[e], r);
 }
 
+void Partition::uncopy(RegionIndex r, uint32_t e) {
+  std::erase(regions_[r].copies, e);
+  std::erase(copied_to_[e], r);
+  dissolved_[e] = false;
+  read_afresh(r);
+}
+
+void Partition::read_afresh(RegionIndex r) {
+  std::vector<ir::ValueId> reads;
+  for (const auto* list : {&regions_[r].members, &regions_[r].copies})
+    for (const uint32_t e : *list)
+      for (const ir::Operand& o : eqn(e).inputs) {
+        if (!ir::is_value(o)) continue;
+        const auto v = std::get<ir::ValueId>(o);
+        const int32_t d = graph_.def(v);
+        if (d < 0 || !holds(r, static_cast<uint32_t>(d))) insert_sorted(reads, v);
+      }
+  regions_[r].reads = std::move(reads);
+}
+
 const char* Partition::refuses_merge(RegionIndex a, RegionIndex b) const {
   const DraftRegion &x = regions_[a], &y = regions_[b];
   if (x.members.size() + x.copies.size() + y.members.size() + y.copies.size() > kMaxRegionEqns)
@@ -205,6 +225,7 @@ void Partition::merge(RegionIndex a, RegionIndex b) {
     if (!contains(x.copies, c)) x.copies.push_back(c);
     insert_sorted(copied_to_[c], a);
   }
+  read_afresh(a);
   y = {};
   y.merged_away = true;
 }

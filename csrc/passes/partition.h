@@ -62,18 +62,20 @@ class Partition {
   void join(RegionIndex r, uint32_t e);  // refuses(r, e) must be null
   const char* refuses_copy(RegionIndex r, uint32_t e) const;
   void copy(RegionIndex r, uint32_t e);
+  void uncopy(RegionIndex r, uint32_t e);
   // e is only evaluated as a copy from now on.
   void dissolve(uint32_t e) { dissolved_[e] = true; }
+  bool copied(uint32_t e) const { return !copied_to_[e].empty(); }
+  bool dissolved(uint32_t e) const { return dissolved_[e]; }
   const char* refuses_merge(RegionIndex a, RegionIndex b) const;
   void merge(RegionIndex a, RegionIndex b);  // b's equations move to a
   void drop(RegionIndex r);                  // its members stand alone again
-  void set_space(RegionIndex r, Shape space) { regions_[r].space = std::move(space); }
 
   // Replaces the drafted regions by equations of `op`; `attrs` gives each region's attributes.
   // Returns false if there is none.
   bool commit(ir::Graph& graph, ir::OpCode op,
-              const std::function<std::vector<ir::Attr>(const DraftRegion&)>& attrs,
-              PassContext& context, std::string_view pass);
+              const std::function<std::vector<ir::Attr>(RegionIndex)>& attrs, PassContext& context,
+              std::string_view pass);
 
  private:
   struct Window {
@@ -85,6 +87,7 @@ class Partition {
               uint32_t joining) const;
   Window window(RegionIndex a, RegionIndex b, uint32_t joining) const;
   std::vector<ir::ValueId> merged_reads(RegionIndex r, uint32_t e) const;
+  void read_afresh(RegionIndex r);
   std::vector<uint32_t> in_order(const DraftRegion& r) const;
   ir::Eqn emit(ir::GraphEdit& edit, RegionIndex r, ir::OpCode op, std::vector<ir::Attr> attrs,
                std::vector<ir::ValueId>& results) const;

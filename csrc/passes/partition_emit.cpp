@@ -81,7 +81,7 @@ ir::Eqn Partition::emit(ir::GraphEdit& edit, RegionIndex r, ir::OpCode op,
 }
 
 bool Partition::commit(ir::Graph& graph, ir::OpCode op,
-                       const std::function<std::vector<ir::Attr>(const DraftRegion&)>& attrs,
+                       const std::function<std::vector<ir::Attr>(RegionIndex)>& attrs,
                        PassContext& context, std::string_view pass) {
   std::vector<RegionIndex> at_place(graph_.eqns().size(), kNoRegion);
   bool any = false;
@@ -98,7 +98,7 @@ bool Partition::commit(ir::Graph& graph, ir::OpCode op,
     const RegionIndex r = at_place[e];
     if (r == kNoRegion) continue;
     std::vector<ir::ValueId> results;
-    ir::Eqn made = emit(edit, r, op, attrs(regions_[r]), results);
+    ir::Eqn made = emit(edit, r, op, attrs(r), results);
     if (results.empty()) continue;
     for (size_t i = 0; i < results.size(); ++i) edit.replace_uses(results[i], made.outs[i]);
     context.fusions.push_back(
