@@ -71,7 +71,7 @@ class DimParser {
 
   Dim sum(int depth) {
     if (depth > kMaxDepth) fail("too deep nesting");
-    Dim d = take('-') ? product(depth) * Dim(-1) : product(depth);
+    Dim d = product(depth);
     for (;;) {
       if (take('+'))
         d += product(depth);
@@ -91,11 +91,12 @@ class DimParser {
   Dim factor(int depth) {
     if (depth > kMaxDepth) fail("too deep nesting");
     const char c = peek();
-    if (c == '-') {
+    const bool number_follows = at_ + 1 < text_.size() && digit(text_[at_ + 1]);
+    if (c == '-' && !number_follows) {
       ++at_;
       return factor(depth + 1) * Dim(-1);
     }
-    if (digit(c)) return Dim(number<int64_t>());
+    if (digit(c) || c == '-') return Dim(number<int64_t>());
     if (take('(')) {
       Dim d = sum(depth + 1);
       expect(')');
@@ -148,7 +149,8 @@ std::string Dim::str() const {
   if (!expr_) return std::to_string(value_);
   std::string s;
   for (const DimExpr::Term& t : expr_->terms) {
-    const bool negative = t.coeff < 0;
+    // The least integer has no magnitude to subtract.
+    const bool negative = t.coeff < 0 && (s.empty() || t.coeff != INT64_MIN);
     s += s.empty() ? (negative ? "-" : "") : (negative ? " - " : " + ");
     std::string magnitude = std::to_string(t.coeff);
     if (negative) magnitude.erase(0, 1);

@@ -42,8 +42,10 @@ TEST(Dim, SpellingsOfOneSizeAreEqual) {
 }
 
 TEST(Dim, TextRoundTrips) {
-  for (const char* text : {"0", "-3", "s0", "-s0", "4*s0*s0*s1 + floordiv(s1, 2) - 3", "s0 + s1",
-                           "max(1, s0)", "mod(s0 + 1, 8)", "floordiv(s0, s1)", "-2*s0 + 7"})
+  for (const char* text :
+       {"0", "-3", "s0", "-s0", "4*s0*s0*s1 + floordiv(s1, 2) - 3", "s0 + s1", "max(1, s0)",
+        "mod(s0 + 1, 8)", "floordiv(s0, s1)", "-2*s0 + 7", "-9223372036854775808",
+        "s0 + -9223372036854775808", "-9223372036854775808*s0"})
     EXPECT_EQ(P(text).str(), text);
 }
 
