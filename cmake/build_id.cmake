@@ -25,6 +25,8 @@ file(GLOB POOT_BUILD_ID_SOURCES CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
   csrc/codegen/llvm/* csrc/codegen/kir/* csrc/codegen/target.* csrc/program/image_format.h
   csrc/program/kernel_abi.h csrc/runtime/worker_protocol.* csrc/tools/kernelc.cpp
   cmake/build_id.cmake cmake/worker.cmake)
+# The interpreter lives beside KIR but the worker has no use for it.
+list(FILTER POOT_BUILD_ID_SOURCES EXCLUDE REGEX "kir/(interpret|lane_eval|object_memory)")
 list(SORT POOT_BUILD_ID_SOURCES)
 set(POOT_BUILD_ID_PATHS ${POOT_BUILD_ID_SOURCES})
 list(TRANSFORM POOT_BUILD_ID_PATHS PREPEND ${CMAKE_SOURCE_DIR}/)
