@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from . import _C
 from .emitter import DTYPE_NAMES, KERNEL_DTYPES, Declined, Emitter, Val
@@ -231,13 +230,12 @@ class _Importer:
                 return self._value(a)
             return self.symbols.dim(a) if isinstance(a, torch.SymInt) else a
 
-        is_node = lambda x: isinstance(x, torch.fx.Node)  # noqa: E731
-        return pytree.tree_map(load, (tuple(node.args), dict(node.kwargs)), is_leaf=is_node)
+        return tuple(_map(load, a) for a in node.args), {k: _map(load, a) for k, a in node.kwargs.items()}
 
     def _lower(self, node: torch.fx.Node) -> None:
         self._begin(node)
         args, kwargs = self._arguments(node)
-        operands = [a for a in pytree.tree_leaves((args, kwargs)) if isinstance(a, Val)]
+        operands = [a for a in _leaves((args, kwargs)) if isinstance(a, Val)]
         reason = self._unsuitable(node, operands)
         if reason is None:
             try:
@@ -257,11 +255,10 @@ class _Importer:
             self.env[node] = self._opaque(node, args, kwargs, reason)
 
     def _unsuitable(self, node: torch.fx.Node, operands: list[Val]) -> str | None:
-        if torch.Tag.nondeterministic_seeded in node.target.tags:
-            return "draws from eager's random generator"
         if node.target not in self.lowerings:
-            return "no lowering"
-        results = [t for t in pytree.tree_leaves(node.meta["val"]) if isinstance(t, torch.Tensor)]
+            random = torch.Tag.nondeterministic_seeded in node.target.tags
+            return "draws from eager's random generator" if random else "no lowering"
+        results = [t for t in _leaves(node.meta["val"]) if isinstance(t, torch.Tensor)]
         for t in (*operands, *results):
             if t.dtype not in KERNEL_DTYPES:
                 return f"no kernels for {t.dtype}"
@@ -289,7 +286,7 @@ class _Importer:
             return None
         if val.device.type != "cpu" or not all(isinstance(d, int) for d in val.shape):
             return None
-        if val.numel() > _LARGEST_FOLDED or any(isinstance(a, _C.Dim) for a in pytree.tree_leaves((args, kwargs))):
+        if val.numel() > _LARGEST_FOLDED or any(isinstance(a, _C.Dim) for a in _leaves((args, kwargs))):
             return None
         with torch.utils._python_dispatch._disable_current_modes():
             return self._embed(node.target(*args, **kwargs))
@@ -310,9 +307,8 @@ class _Importer:
                 operands.append(a)
             return _C.OperandSlot(slots[a.id])
 
-        is_val = lambda x: isinstance(x, Val)  # noqa: E731
-        prepared = pytree.tree_map(template, (args, kwargs), is_leaf=is_val)
-        leaves, spec = pytree.tree_flatten(node.meta["val"])
+        prepared = tuple(_map(template, a) for a in args), {k: _map(template, a) for k, a in kwargs.items()}
+        leaves = list(_leaves(node.meta["val"]))
         results = [t for t in leaves if isinstance(t, torch.Tensor)]
         for t in results:
             if t.layout is not torch.strided or t.dtype not in DTYPE_NAMES or t.device.type != "cpu":
@@ -325,7 +321,7 @@ class _Importer:
             raise WholeGraph(str(e).splitlines()[0], str(target), source) from e
         self.fallbacks.append(Fallback(str(target), tuple(DTYPE_NAMES[o.dtype] for o in operands), reason, source))
         outs = iter(self._emit_opaque(node, operands, results, call, reason))
-        return pytree.tree_unflatten([next(outs) if isinstance(t, torch.Tensor) else None for t in leaves], spec)
+        return _map(lambda t: next(outs) if isinstance(t, torch.Tensor) else None, node.meta["val"])
 
     def _emit_opaque(
         self, node: torch.fx.Node, operands: list[Val], results: list[torch.Tensor], call: int, reason: str
@@ -367,6 +363,24 @@ class _Importer:
                 raise WholeGraph(f"result of type {type(value).__name__}")
         for argument, value in self.writes.items():
             self.builder.output(value.id, "state", self.inputs[argument])
+
+
+def _map(fn: Callable[[Any], Any], tree: Any) -> Any:
+    """fn over the leaves of nested lists and tuples."""
+    if isinstance(tree, (list, tuple)):
+        mapped = [_map(fn, a) for a in tree]
+        return tuple(mapped) if isinstance(tree, tuple) else mapped
+    return fn(tree)
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, (list, tuple)):
+        for a in tree:
+            yield from _leaves(a)
+    elif isinstance(tree, dict):
+        yield from _leaves(list(tree.values()))
+    else:
+        yield tree
 
 
 def _text(shape: tuple[Any, ...]) -> str:

@@ -287,6 +287,11 @@ void bind_builder(py::module_& m) {
              const ir::TensorType& t = b.type(ValueId(v.index));
              return py::make_tuple(std::string(name(t.dtype)), shape_out(t.shape));
            })
+      .def("range",
+           [](const Builder& b, const py::object& d) {
+             Range r = dim_in(d).range(b.peek().symbols());
+             return py::make_tuple(r.lo, r.hi);
+           })
       .def("output", &builder_output, py::arg("value"), py::arg("kind") = "result",
            py::arg("state") = py::none(), py::arg("strides") = py::none())
       .def("finish", [](Builder& b) { return std::make_shared<ir::Graph>(b.finish()); });

@@ -78,7 +78,9 @@ def clipped(e: Emitter, bound: Any, size: Any) -> Any:
         bound = size + bound
     if isinstance(bound, int) and isinstance(size, int):
         return min(max(bound, 0), size)
-    return _C.dim_min(_C.dim_max(bound, 0), size)
+    if e.builder.range(bound)[0] < 0:
+        bound = _C.dim_max(bound, 0)
+    return bound if e.builder.range(size - bound)[0] >= 0 else _C.dim_min(bound, size)
 
 
 def slice_bounds(e: Emitter, size: Any, start: Any, end: Any, step: int, length: Any) -> tuple[Any, Any]:
