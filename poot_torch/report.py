@@ -212,10 +212,12 @@ def explain(fn: Callable[..., Any], **options: Any) -> Callable[..., Report]:
     are reset first.
     """
 
+    from .backend import poot  # which imports this module
+
     def call(*args: Any, **kwargs: Any) -> Report:
         torch._dynamo.reset()
         clear()
-        torch.compile(fn, backend="poot", options=options or None)(*args, **kwargs)
+        torch.compile(fn, backend=poot, options=options or None)(*args, **kwargs)
         return last_report()
 
     return call
