@@ -134,11 +134,11 @@ void eval_movement(OracleCall& call) {
 
 void eval_update(OracleCall& call) {
   HostArray& out = call.out[0];
-  const HostArray& src = *call.in[1];
+  const HostArray& src = *call.in.back();
   const auto axis = static_cast<size_t>(call.integer("axis"));
   out.data = call.in[0]->data;
   if (call.eqn.op == OpCode::scatter_update) {
-    const HostArray& slots = *call.in[2];
+    const HostArray& slots = *call.in[1];
     for_each_position(src.shape, [&](int64_t i, Coords at) {
       at[axis] = checked_index(call, slots, at[axis], out.shape[axis], true);
       out.set_bits(linear(out.shape, at), src.bits(i));

@@ -206,7 +206,7 @@ class RandomGraph {
 };
 
 TEST(PlanRuns, RandomGraphs) {
-  for (uint32_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 0; seed < 1000 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     const ir::Graph graph = RandomGraph(random).make(4 + static_cast<int>(seed % 12));
