@@ -3,71 +3,8 @@
 //   (64*h + d) / 64 = h,  (64*h + d) % 64 = d   for d < 64; also with 64 replaced by a symbol.
 #include "codegen/generate/affine.h"
 
-#include <algorithm>
-
-#include "support/errors.h"
-
 namespace poot::codegen {
 namespace {
-
-// A product: coefficient times atoms (as text, sorted).
-struct Monomial {
-  int64_t coefficient = 1;
-  std::vector<Dim> factors;
-};
-
-struct Split : Dim::Visitor {
-  std::vector<Monomial> sum;
-  bool in_product = false;
-  void constant(int64_t v) override {
-    if (in_product) sum.back().coefficient *= v;
-    else sum.push_back({v, {}});
-  }
-  void symbol(uint32_t index) override { atom(Dim::symbol(index)); }
-  void atom(const Dim& d) {
-    if (in_product) sum.back().factors.push_back(d);
-    else sum.push_back({1, {d}});
-  }
-  void apply(char op, std::span<const Dim> operands) override {
-    if (op == '+' && !in_product) {
-      for (const Dim& o : operands) o.visit(*this);
-    } else if (op == '*' && !in_product) {
-      sum.push_back({});
-      in_product = true;
-      for (const Dim& o : operands) o.visit(*this);
-      in_product = false;
-    } else {
-      opaque(op, operands);
-    }
-  }
-  void opaque(char op, std::span<const Dim> operands) {
-    Dim d = operands[0];
-    for (const Dim& o : operands.subspan(1)) {
-      switch (op) {
-        case '+': d = d + o; break;
-        case '*': d = d * o; break;
-        case '/': d = Dim::floordiv(d, o); break;
-        case '%': d = Dim::mod(d, o); break;
-        case 'M': d = Dim::max(d, o); break;
-        default: d = Dim::min(d, o);
-      }
-    }
-    atom(d);
-  }
-};
-
-std::optional<Dim> divide(const Monomial& a, const Monomial& b) {
-  if (b.coefficient == 0 || a.coefficient % b.coefficient != 0) return std::nullopt;
-  std::vector<Dim> left = a.factors;
-  for (const Dim& f : b.factors) {
-    const auto it = std::find(left.begin(), left.end(), f);
-    if (it == left.end()) return std::nullopt;
-    left.erase(it);
-  }
-  Dim q = a.coefficient / b.coefficient;
-  for (const Dim& f : left) q = q * f;
-  return q;
-}
 
 Affine combine(const Affine& a, const Affine& b, const Dim& scale) {
   Affine out;
@@ -96,18 +33,6 @@ std::optional<Dim> divide_exactly(const Dim& a, const Dim& b) {
   if (b.is_const(0)) return std::nullopt;
   if (b.is_const(1) || a.is_const(0)) return a;
   if (a == b) return Dim(1);
-  Split num, den;
-  a.visit(num);
-  b.visit(den);
-  if (den.sum.size() == 1) {
-    Dim q = 0;
-    for (const Monomial& m : num.sum) {
-      const auto part = divide(m, den.sum[0]);
-      if (!part) return std::nullopt;
-      q = q + *part;
-    }
-    return q;
-  }
   const Dim q = Dim::floordiv(a, b);
   return q * b == a ? std::optional<Dim>(q) : std::nullopt;
 }
@@ -193,27 +118,28 @@ void divide_terms(const Affine& a, const Dim& d, Affine& whole, Affine& rest) {
     rest.offset = a.offset;
   }
   for (const AffineTerm& t : a.terms) {
-    if (const auto q = divide_exactly(t.factor, d)) whole.terms.push_back({t.atom, *q});
-    else rest.terms.push_back(t);
+    if (const auto q = divide_exactly(t.factor, d))
+      whole.terms.push_back({t.atom, *q});
+    else
+      rest.terms.push_back(t);
   }
 }
 }  // namespace
 
 Affine Space::floordiv(const Affine& a, const Dim& d) {
-  if (d.is_const(1)) return a;
+  if (d.is_const(1) || d.is_const(0)) return a;  // of an empty dim there are no positions
   Affine whole, rest;
   divide_terms(a, d, whole, rest);
   if (rest == Affine() || (proves_nonnegative(rest) && proves_less(rest, d))) return whole;
   const auto highest = extreme(rest, 1);
-  Dim bound = highest ? Dim::floordiv(*highest, d) + Dim(1) : Dim(INT64_MAX);
-  return whole + single(intern({.kind = AtomKind::Div,
-                                .bound = std::move(bound),
-                                .operand = rest,
-                                .divisor = d}));
+  Dim bound = highest ? Dim::floordiv(*highest, d) + Dim(1) : Dim(int64_t{1} << 40);
+  return whole +
+         single(intern(
+             {.kind = AtomKind::Div, .bound = std::move(bound), .operand = rest, .divisor = d}));
 }
 
 Affine Space::mod(const Affine& a, const Dim& d) {
-  if (d.is_const(1)) return Affine();
+  if (d.is_const(1) || d.is_const(0)) return Affine();
   Affine whole, rest;
   divide_terms(a, d, whole, rest);
   if (rest == Affine() || (proves_nonnegative(rest) && proves_less(rest, d))) return rest;

@@ -1,0 +1,85 @@
+// Elementwise kernels: every output element is one expression. Tiles are rows x columns; columns
+// are the innermost merged variable, rows all others.
+//
+//   relu(x + 1) over f32[64, 1000]  ->  one variable of 64000, 16 blocks of 4032 columns:
+//     v = load in0 [c];  store out0 relu(v + 1)
+//
+// Where some access is contiguous along the rows and strided along the columns (a transpose), tiles
+// are square, so that the lines that a column touches are still cached for the next row.
+#include "codegen/generate/generators.h"
+#include "codegen/generate/spread.h"
+#include "support/errors.h"
+
+namespace poot::codegen {
+namespace {
+
+constexpr int64_t kSquare = 64;
+
+Region elementwise_region(const passes::KernelRequest& request) {
+  const ir::Graph& body = *request.body;
+  const Shape root_shape = body.type(body.outputs()[0].value).shape;
+  std::vector<RootDim> root;
+  for (const Dim& d : root_shape) root.push_back({d});
+  return build_region(body.symbols(), root, [&](Region& r, const Coordinates& at) {
+    IndexMap map(body, request.inputs, r.space, r.nodes);
+    for (uint32_t i = 0; i < body.outputs().size(); i++) {
+      const ir::ValueId v = body.outputs()[i].value;
+      const Shape& shape = body.type(v).shape;
+      const Coordinates c =
+          shape == root_shape ? at : reshape_coordinates(r.space, at, root_shape, shape);
+      r.results.push_back({map.at(v, c), i, element_index(request.outputs[i], c)});
+    }
+    r.checks = map.checks();
+  });
+}
+
+// Whether some access is strided along `inner` but contiguous along `outer`.
+bool transposed(Region& r, const IterVar& outer, const IterVar& inner) {
+  bool found = false;
+  r.nodes.each_affine([&](Affine& a) {
+    const Dim across = a.factor(inner.atom);
+    found = found || (a.factor(outer.atom).is_const(1) && !across.is_const(0));
+  });
+  return found;
+}
+
+}  // namespace
+
+tile::Program generate_elementwise(const passes::KernelRequest& request, const Target&) {
+  const ir::Graph& body = *request.body;
+  if (body.outputs().empty()) throw Unsupported(request.name, "a kernel without outputs");
+  Region region = elementwise_region(request);
+  const SymbolTable& symbols = body.symbols();
+
+  std::vector<IterVar> vars = region.vars;
+  std::vector<IterVar> column_vars;
+  if (!vars.empty()) {
+    column_vars.push_back(vars.back());
+    vars.pop_back();
+  }
+  const Flat rows = flatten(region, vars), columns = flatten(region, column_vars);
+  int64_t width = column_capacity(columns.size, symbols);
+  int64_t height = row_capacity(rows.size, columns.size, width, symbols);
+  if (!vars.empty() && transposed(region, vars.back(), column_vars[0]) && width > kSquare) {
+    width = kSquare;
+    height = row_capacity(rows.size, kSquare, kSquare, symbols);
+  }
+
+  tile::TileBuilder b(request.name, symbols);
+  const Buffers buffers = declare_buffers(b, request);
+  const bool flat = rows.size.is_const(1);
+  BlockedAxis r, c;
+  if (!flat) r = blocked_axis(b, symbols, "r", rows.size, height, 1);
+  c = blocked_axis(b, symbols, "c", columns.size, width, 0);
+  const std::vector<tile::AxisId> axes = flat ? std::vector{c.axis} : std::vector{r.axis, c.axis};
+  Emitter emit(b, region, axes, buffers.inputs);
+  if (!flat) bind_flat(b, emit, region, rows, r.index, 1);
+  bind_flat(b, emit, region, columns, c.index, flat ? 1 : 2);
+  emit_checks(b, emit, region);
+  for (const Result& result : region.results)
+    emit_result(b, emit, result, buffers.outputs[result.output]);
+  b.program().block_elems = (flat ? 1 : height) * width;
+  return b.finish();
+}
+
+}  // namespace poot::codegen

@@ -1,0 +1,156 @@
+// Reductions over any axes of a pointwise region.
+//
+// Along: if memory runs along a reduced dim (or nothing is kept), columns are the innermost reduced
+// variable, as in row kernels.
+// Across: if memory runs along a kept dim, columns are that dim and the reduced positions are a
+// loop that carries one accumulator an element:
+//   acc [c] = for i in 0..n carry(0) { yield acc + load x [i, c] }
+// Long floating-point sums are two nested loops, each starting from 0, so that their error is that
+// of a cascade and not of n steps.
+#include <algorithm>
+#include <functional>
+
+#include "codegen/generate/generators.h"
+#include "codegen/generate/reduction.h"
+#include "codegen/generate/spread.h"
+
+namespace poot::codegen {
+namespace {
+
+using tile::IndexId;
+using tile::ValueId;
+
+constexpr int64_t kResident = 4096;      // a longer reduced axis is reduced by chunks
+constexpr int64_t kSteps = 256;          // of one accumulator before it is added to an outer one
+constexpr int64_t kAcrossColumns = 512;  // accumulators of a block: they stay in registers or L1
+
+// Whether more loads are contiguous along the innermost kept variable than along the reduced one.
+bool runs_across(const Region& r) {
+  const auto kept = r.vars_of(Role::Free), reduced = r.vars_of(Role::Reduced);
+  if (kept.empty()) return false;
+  int across = 0;
+  for (uint32_t i = 0; i < r.nodes.size(); i++) {
+    const Node& n = r.nodes.at(NodeId(i));
+    if (n.kind != NodeKind::Load) continue;
+    across += n.index.factor(kept.back().atom).is_const(1);
+    across -= n.index.factor(reduced.back().atom).is_const(1);
+  }
+  return across > 0;
+}
+
+class AcrossKernel {
+ public:
+  AcrossKernel(const passes::KernelRequest& request, const Region& region)
+      : region_(region),
+        symbols_(request.body->symbols()),
+        b_(request.name, symbols_),
+        buffers_(declare_buffers(b_, request)),
+        reduced_(flatten(region, region.vars_of(Role::Reduced))) {
+    for (uint32_t i = 0; i < region.nodes.size(); i++)
+      if (region.nodes.at(NodeId(i)).kind == NodeKind::Reduce) reductions_.push_back(NodeId(i));
+  }
+
+  tile::Program run() {
+    std::vector<IterVar> kept = region_.vars_of(Role::Free);
+    const Flat columns = flatten(region_, {kept.back()});
+    kept.pop_back();
+    rows_ = flatten(region_, kept);
+    const int64_t width = column_capacity(columns.size, symbols_, kAcrossColumns);
+    row_ = b_.cst(0);
+    if (!rows_.size.is_const(1)) {
+      b_.grid(1, rows_.size);
+      row_ = b_.scalar(b_.block_id(1));
+    }
+    column_ = blocked_axis(b_, symbols_, "c", columns.size, width, 0);
+    columns_ = columns;
+    const std::vector<ValueId> totals = accumulate();
+    Emitter emit = emitter();
+    for (size_t i = 0; i < totals.size(); i++) emit.set(reductions_[i], totals[i]);
+    for (const Result& r : region_.results) emit_result(b_, emit, r, buffers_.outputs[r.output]);
+    b_.program().block_elems = width * std::max<int64_t>(reduced_.size.hint(symbols_), 1);
+    return b_.finish();
+  }
+
+ private:
+  Emitter emitter() {
+    Emitter emit(b_, region_, {column_.axis}, buffers_.inputs);
+    bind_flat(b_, emit, region_, rows_, row_, 0);
+    bind_flat(b_, emit, region_, columns_, column_.index, 1);
+    return emit;
+  }
+
+  std::vector<ValueId> accumulate() {
+    const IndexId all = b_.dim(reduced_.size);
+    const bool cascade = reduced_.size.range(symbols_).hi > kSteps &&
+                         std::any_of(reductions_.begin(), reductions_.end(), [&](NodeId n) {
+                           const Node& node = region_.nodes.at(n);
+                           return is_float(node.dtype) && node.op == ir::OpCode::reduce_sum;
+                         });
+    if (!cascade) return loop(b_.cst(0), all, [&](IndexId i) { return step(i); });
+    return loop(b_.cst(0), b_.dim(Dim::ceildiv(reduced_.size, kSteps)), [&](IndexId g) {
+      const IndexId first = b_.mul(g, b_.cst(kSteps));
+      const IndexId last = b_.min(b_.add(first, b_.cst(kSteps)), all);
+      return loop(first, last, [&](IndexId i) { return step(i); });
+    });
+  }
+
+  std::vector<ValueId> loop(IndexId lo, IndexId hi,
+                            const std::function<std::vector<ValueId>(IndexId)>& body) {
+    std::vector<ValueId> init;
+    for (const NodeId n : reductions_) {
+      const Node& node = region_.nodes.at(n);
+      init.push_back(b_.constant(reduction_identity(node.op, node.dtype), {column_.axis}));
+    }
+    b_.begin_for(lo, hi, std::move(init));
+    const std::vector<ValueId> carried = b_.for_carried();
+    std::vector<ValueId> next = body(b_.scalar(b_.for_index()));
+    for (size_t i = 0; i < next.size(); i++) {
+      const Node& node = region_.nodes.at(reductions_[i]);
+      next[i] = b_.pointwise(combining_op(node.op), node.dtype, {carried[i], next[i]});
+    }
+    return b_.end_for(std::move(next));
+  }
+
+  std::vector<ValueId> step(IndexId i) {
+    Emitter emit = emitter();
+    bind_flat(b_, emit, region_, reduced_, i, 0);
+    emit_checks(b_, emit, region_);
+    std::vector<ValueId> out;
+    for (const NodeId n : reductions_) out.push_back(emit.full(region_.nodes.at(n).args[0]));
+    return out;
+  }
+
+  const Region& region_;
+  const SymbolTable& symbols_;
+  tile::TileBuilder b_;
+  Buffers buffers_;
+  Flat reduced_, rows_, columns_;
+  IndexId row_;
+  BlockedAxis column_;
+  std::vector<NodeId> reductions_;
+};
+
+bool one_level(const Region& r) {
+  std::vector<bool> over(r.nodes.size());
+  for (uint32_t i = 0; i < r.nodes.size(); i++) {
+    const Node& n = r.nodes.at(NodeId(i));
+    for (const NodeId a : n.args) {
+      if (over[a.index] && n.kind == NodeKind::Reduce) return false;
+      over[i] = over[i] || over[a.index];
+    }
+    over[i] = over[i] || n.kind == NodeKind::Reduce;
+  }
+  return true;
+}
+
+}  // namespace
+
+tile::Program generate_reduce(const passes::KernelRequest& request, const Target& target) {
+  const auto shape = reduction_shape(*request.body);
+  if (!shape) return generate_elementwise(request, target);
+  const Region region = reduction_region(request, *shape, false);
+  if (one_level(region) && runs_across(region)) return AcrossKernel(request, region).run();
+  return emit_rows(request, region, kResident);
+}
+
+}  // namespace poot::codegen

@@ -1,0 +1,30 @@
+// Reductions as tile ops, and the shape of a body's reductions.
+#pragma once
+
+#include "codegen/generate/iteration_space.h"
+#include "codegen/tile/tile.h"
+
+namespace poot::codegen {
+
+ir::Scalar reduction_identity(ir::OpCode reduction, DType accumulate);
+ir::OpCode combining_op(ir::OpCode reduction);  // reduce_sum -> add
+
+// What a body's reductions cover: sizes of the kept and the reduced dims of the widest operand.
+// Reductions over size-1 dims only do not count; nullopt if there are no others.
+struct ReductionShape {
+  Shape kept, reduced;
+  bool trailing = true;  // the reduced dims are the last ones
+};
+std::optional<ReductionShape> reduction_shape(const ir::Graph& body);
+
+// The region of a body with reductions: Free variables over the kept dims, Reduced ones over the
+// others. Every output has the elements of the kept dims, or (`full_outputs`) of both, kept first.
+Region reduction_region(const passes::KernelRequest& request, const ReductionShape& shape,
+                        bool full_outputs);
+
+// Writes rows x columns kernels, columns being the reduced dims: see row.cpp. `resident_limit`: the
+// longest row that is reduced in one piece.
+tile::Program emit_rows(const passes::KernelRequest& request, const Region& region,
+                        int64_t resident_limit);
+
+}  // namespace poot::codegen

@@ -1,0 +1,90 @@
+// In-place updates: the iteration space is the source, and each of its elements is written to the
+// base. Slots that name one row twice must leave the later source row, whatever the thread count,
+// so the scattered axis is a loop inside a block and blocks divide the other axes:
+//   for t in 0..T { v = load src [t, c];  store base [slot(t), c] v  where 0 <= slot(t) < rows }
+#include "codegen/generate/generators.h"
+#include "codegen/generate/spread.h"
+#include "support/errors.h"
+
+namespace poot::codegen {
+namespace {
+
+constexpr int64_t kScatterColumns = 1024;
+
+const ir::Eqn& update_of(const passes::KernelRequest& request) {
+  const ir::Graph& body = *request.body;
+  const int32_t def = body.outputs().size() == 1 ? body.def(body.outputs()[0].value) : -1;
+  if (def < 0) throw Unsupported(request.name, "a scatter whose result is not an update");
+  const ir::Eqn& e = body.eqns()[static_cast<size_t>(def)];
+  if (e.info().kind != ir::OpKind::Update || !ir::is_value(e.inputs[0]) ||
+      std::get<ir::ValueId>(e.inputs[0]) != body.inputs()[0])
+    throw Unsupported(request.name, "a scatter whose base is not its first input");
+  return e;
+}
+
+Region scatter_region(const passes::KernelRequest& request, const ir::Eqn& e) {
+  const ir::Graph& body = *request.body;
+  const bool indexed = e.op == ir::OpCode::scatter_update;
+  const ir::Operand& source = e.inputs[indexed ? 2 : 1];
+  const Shape base = body.type(e.inputs[0]).shape, shape = body.type(source).shape;
+  const auto axis = static_cast<size_t>(e.attr<int64_t>("axis"));
+  // The scattered axis goes last: variables of role Reduced follow the free ones.
+  std::vector<RootDim> root;
+  for (size_t i = 0; i < shape.size(); i++)
+    root.push_back({shape[i], indexed && i == axis ? Role::Reduced : Role::Free});
+  return build_region(body.symbols(), root, [&](Region& r, const Coordinates& at) {
+    IndexMap map(body, request.inputs, r.space, r.nodes);
+    Coordinates to = at;
+    Result result{map.at(source, at), 0, {}, {}};
+    if (indexed) {
+      const NodeId slot = map.wrapped(map.at(e.inputs[1], {at[axis]}), base[axis], {});
+      to[axis] = r.space.loaded(slot, base[axis]);
+      result.guard.push_back({to[axis], 0, base[axis]});
+    } else {
+      to[axis] = at[axis] * e.attr<int64_t>("step") + e.attr<Dim>("start");
+    }
+    result.index = element_index(request.outputs[0], to);
+    r.results.push_back(std::move(result));
+    r.checks = map.checks();
+  });
+}
+
+}  // namespace
+
+tile::Program generate_scatter(const passes::KernelRequest& request, const Target&) {
+  const ir::Eqn& e = update_of(request);
+  const Region region = scatter_region(request, e);
+  const SymbolTable& symbols = request.body->symbols();
+  std::vector<IterVar> vars = region.vars_of(Role::Free), column_vars;
+  if (!vars.empty()) {
+    column_vars.push_back(vars.back());
+    vars.pop_back();
+  }
+  const Flat rows = flatten(region, vars), columns = flatten(region, column_vars);
+  const Flat slots = flatten(region, region.vars_of(Role::Reduced));
+
+  tile::TileBuilder b(request.name, symbols);
+  const Buffers buffers = declare_buffers(b, request, 1);
+  const int64_t width = column_capacity(columns.size, symbols, kScatterColumns);
+  const int64_t height = row_capacity(rows.size, columns.size, width, symbols);
+  const bool flat = rows.size.is_const(1);
+  BlockedAxis r;
+  if (!flat) r = blocked_axis(b, symbols, "r", rows.size, height, 1);
+  const BlockedAxis c = blocked_axis(b, symbols, "c", columns.size, width, 0);
+  Emitter emit(b, region, flat ? std::vector{c.axis} : std::vector{r.axis, c.axis}, buffers.inputs);
+  if (!flat) bind_flat(b, emit, region, rows, r.index, 1);
+  bind_flat(b, emit, region, columns, c.index, flat ? 1 : 2);
+  const bool loop = !slots.vars.empty();
+  if (loop) {
+    b.begin_for(b.cst(0), b.dim(slots.size), {});
+    bind_flat(b, emit, region, slots, b.scalar(b.for_index()), 0);
+  }
+  emit_checks(b, emit, region);
+  emit_result(b, emit, region.results[0], buffers.outputs[0]);
+  if (loop) b.end_for({});
+  b.program().block_elems =
+      (flat ? 1 : height) * width * std::max<int64_t>(slots.size.hint(symbols), 1);
+  return b.finish();
+}
+
+}  // namespace poot::codegen
