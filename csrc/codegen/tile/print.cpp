@@ -70,11 +70,16 @@ class Printer {
       return std::string(f) + "(" + index(n.a) + ", " + index(n.b) + ")";
     };
     switch (n.op) {
-      case IndexOp::Const: return std::to_string(n.value);
-      case IndexOp::Coord: return p_.axes.at(n.ref).name;
-      case IndexOp::Scalar: return value(ValueId(n.ref));
-      case IndexOp::Loaded: return "[" + value(ValueId(n.ref)) + "]";
-      case IndexOp::Meta: return "$" + std::to_string(n.value);
+      case IndexOp::Const:
+        return std::to_string(n.value);
+      case IndexOp::Coord:
+        return p_.axes.at(n.ref).name;
+      case IndexOp::Scalar:
+        return value(ValueId(n.ref));
+      case IndexOp::Loaded:
+        return "[" + value(ValueId(n.ref)) + "]";
+      case IndexOp::Meta:
+        return "$" + std::to_string(n.value);
       case IndexOp::Add: {
         const std::string s = index(n.a) + " + " + index(n.b, true);
         return tight ? "(" + s + ")" : s;
@@ -84,10 +89,14 @@ class Printer {
         const std::string b = index(n.b, true);
         return index(n.a, true) + "*" + (nested ? "(" + b + ")" : b);
       }
-      case IndexOp::Div: return call("floordiv");
-      case IndexOp::Mod: return call("mod");
-      case IndexOp::Min: return call("min");
-      case IndexOp::Max: return call("max");
+      case IndexOp::Div:
+        return call("floordiv");
+      case IndexOp::Mod:
+        return call("mod");
+      case IndexOp::Min:
+        return call("min");
+      case IndexOp::Max:
+        return call("max");
     }
     return "";
   }
@@ -127,19 +136,26 @@ class Printer {
   void instruction(const Inst& inst, int depth) {
     const std::string indent(static_cast<size_t>(depth) * 2, ' ');
     if (inst.op == Op::for_) return loop(inst, depth);
-    std::string s = inst.op == Op::pointwise
-                        ? std::string(ir::op_info(inst.pointwise).name)
-                        : std::string(facts(inst.op).name);
+    std::string s = inst.op == Op::pointwise ? std::string(ir::op_info(inst.pointwise).name)
+                                             : std::string(facts(inst.op).name);
     switch (inst.op) {
-      case Op::block_id: s += " " + std::to_string(inst.axis); break;
+      case Op::block_id:
+        s += " " + std::to_string(inst.axis);
+        break;
       case Op::scalar_index:
-      case Op::index_tile: s += " " + index(inst.index); break;
-      case Op::constant: s += " " + inst.value->str(); break;
+      case Op::index_tile:
+        s += " " + index(inst.index);
+        break;
+      case Op::constant:
+        s += " " + inst.value->str();
+        break;
       case Op::reduce:
         s += " " + std::string(ir::op_info(inst.pointwise).name) + " " + value(inst.args[0]) +
              " axis " + std::to_string(inst.axis);
         break;
-      case Op::check: s += " " + value(inst.args[0]) + " " + std::to_string(inst.code); break;
+      case Op::check:
+        s += " " + value(inst.args[0]) + " " + std::to_string(inst.code);
+        break;
       case Op::load:
         s += " " + p_.buffers.at(inst.buffer.index).name + "[" + index(inst.index) + "]" +
              mask(inst.mask);
@@ -150,8 +166,7 @@ class Printer {
              value(inst.args[0]) + mask(inst.mask);
         break;
       default:
-        for (size_t i = 0; i < inst.args.size(); i++)
-          s += (i ? ", " : " ") + value(inst.args[i]);
+        for (size_t i = 0; i < inst.args.size(); i++) s += (i ? ", " : " ") + value(inst.args[i]);
     }
     if (!inst.results.empty()) {
       known_.insert(inst.results[0].index);

@@ -212,8 +212,9 @@ std::optional<int64_t> const_stride(const Program& p, IndexId index, AxisId a);
 bool depends_on(const Program& p, IndexId index, AxisId a);
 
 // Interpreter: the meaning of a tile program. Runs every block in order. Buffers are byte spans; an
-// access outside one throws InvalidGraph tile-run-C1. `symbols` evaluates grid and metadata.
-// Returns the status word.
+// access outside one throws InvalidGraph tile-run-C1 (C2: number of buffers, C3: division by
+// a size that is not positive, C4: an extent over its capacity). `symbols` evaluates grid and
+// metadata. Returns the status word.
 uint32_t interpret(const Program& p, std::span<const std::span<std::byte>> buffers,
                    std::span<const int64_t> symbols);
 

@@ -1,0 +1,167 @@
+// Runs the tile program of a request on random inputs and compares it with the graph oracle.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "codegen/codegen.h"
+#include "ir/oracle.h"
+#include "ir/scalar_eval.h"
+
+namespace poot::testing {
+
+struct TileCase {
+  passes::RequestKind kind = passes::RequestKind::Elementwise;
+  std::string graph;                  // text of the body
+  std::vector<int64_t> symbols = {};  // sizes
+  // Layouts other than contiguous: (input index, layout), (output index, layout).
+  std::vector<std::pair<size_t, ir::Layout>> inputs = {}, outputs = {};
+  // Integer inputs are drawn from this range (default -5..5).
+  int64_t int_lo = -5, int_hi = 5;
+  double tolerance = 0;  // relative to max(1, |expected|); 0: equal bits
+  uint32_t status = 0;   // expected status word; values are compared only if it is 0
+};
+
+inline passes::KernelRequest make_request(const TileCase& c) {
+  passes::KernelRequest r;
+  r.kind = c.kind;
+  r.body = std::make_shared<const ir::Graph>(ir::parse_graph(c.graph));
+  r.name = r.body->name();
+  for (const ir::ValueId v : r.body->inputs())
+    r.inputs.push_back(ir::Layout::contiguous(r.body->type(v).shape));
+  for (const auto& o : r.body->outputs())
+    r.outputs.push_back(ir::Layout::contiguous(r.body->type(o.value).shape));
+  for (const auto& [i, layout] : c.inputs) r.inputs.at(i) = layout;
+  for (const auto& [i, layout] : c.outputs) r.outputs.at(i) = layout;
+  return r;
+}
+
+// Memory of a tensor with a layout; bytes between its elements hold a pattern.
+struct Memory {
+  std::vector<std::byte> bytes;
+  std::vector<int64_t> shape, strides;
+  int64_t offset;
+  DType dtype;
+
+  Memory(const ir::TensorType& type, const ir::Layout& layout, std::span<const int64_t> symbols)
+      : offset(layout.offset.eval(symbols)), dtype(type.dtype) {
+    int64_t last = offset;
+    bool empty = false;
+    for (size_t i = 0; i < type.shape.size(); i++) {
+      shape.push_back(type.shape[i].eval(symbols));
+      strides.push_back(layout.strides[i].eval(symbols));
+      if (shape[i] == 0) empty = true;
+      else last += std::max<int64_t>(strides[i], 0) * (shape[i] - 1);
+    }
+    bytes.assign(empty ? 0 : static_cast<size_t>((last + 1) * byte_size(dtype)), std::byte{0xA5});
+  }
+  std::byte* at(int64_t linear) {
+    int64_t index = offset;
+    for (size_t i = shape.size(); i-- > 0;) {
+      index += linear % shape[i] * strides[i];
+      linear /= shape[i];
+    }
+    return bytes.data() + index * byte_size(dtype);
+  }
+  void put(const ir::HostArray& a) {
+    for (int64_t i = 0; i < a.numel(); i++) {
+      const uint64_t bits = a.bits(i);
+      std::memcpy(at(i), &bits, static_cast<size_t>(byte_size(dtype)));
+    }
+  }
+  ir::HostArray get() {
+    ir::HostArray a = ir::HostArray::zeros(dtype, shape);
+    for (int64_t i = 0; i < a.numel(); i++) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, at(i), static_cast<size_t>(byte_size(dtype)));
+      a.set_bits(i, bits);
+    }
+    return a;
+  }
+};
+
+inline ir::HostArray random_array(const ir::TensorType& type, const TileCase& c,
+                                  std::mt19937_64& rng) {
+  std::vector<int64_t> shape;
+  for (const Dim& d : type.shape) shape.push_back(d.eval(c.symbols));
+  ir::HostArray a = ir::HostArray::zeros(type.dtype, shape);
+  for (int64_t i = 0; i < a.numel(); i++) {
+    if (is_float(type.dtype)) {
+      const double v = std::uniform_real_distribution<double>(-2, 2)(rng);
+      a.set_bits(i, ir::from_double(v, type.dtype));
+    } else if (type.dtype == DType::Bool) {
+      a.set_bits(i, rng() & 1);
+    } else {
+      const int64_t v = std::uniform_int_distribution<int64_t>(c.int_lo, c.int_hi)(rng);
+      a.set_bits(i, ir::from_int(v, type.dtype));
+    }
+  }
+  return a;
+}
+
+inline void expect_equal(const ir::HostArray& got, const ir::HostArray& want, const TileCase& c,
+                         const std::string& what) {
+  ASSERT_EQ(got.shape, want.shape) << what;
+  int failures = 0;
+  for (int64_t i = 0; i < want.numel() && failures < 4; i++) {
+    if (got.bits(i) == want.bits(i)) continue;
+    const double g = ir::to_double(got.bits(i), got.dtype);
+    const double w = ir::to_double(want.bits(i), want.dtype);
+    if (std::isnan(g) && std::isnan(w)) continue;
+    if (c.tolerance > 0 && std::abs(g - w) <= c.tolerance * std::max(1.0, std::abs(w))) continue;
+    failures++;
+    ADD_FAILURE() << what << "[" << i << "]: " << g << ", not " << w;
+  }
+}
+
+// Returns the program, for further checks.
+inline tile::Program run_tile_case(const TileCase& c) {
+  SCOPED_TRACE(c.graph);
+  const passes::KernelRequest request = make_request(c);
+  const ir::Graph& body = *request.body;
+  tile::Program program = codegen::generate(request, Target::parse("x86-64-v4"));
+  const std::string text = program.str();
+  SCOPED_TRACE(text);
+  EXPECT_EQ(tile::parse_program(text).str(), text);
+
+  std::mt19937_64 rng(7);
+  std::vector<ir::HostArray> arrays;
+  std::vector<Memory> memory;
+  for (size_t i = 0; i < body.inputs().size(); i++) {
+    const ir::TensorType& type = body.type(body.inputs()[i]);
+    arrays.push_back(random_array(type, c, rng));
+    memory.emplace_back(type, request.inputs[i], c.symbols);
+    memory.back().put(arrays.back());
+  }
+  const bool in_place = c.kind == passes::RequestKind::Scatter;
+  for (size_t i = 0; i < body.outputs().size(); i++) {
+    memory.emplace_back(body.type(body.outputs()[i].value), request.outputs[i], c.symbols);
+    if (in_place) memory.back().put(arrays[0]);
+  }
+  std::vector<std::vector<std::byte>> before;
+  std::vector<std::span<std::byte>> spans;
+  for (size_t i = in_place ? 1 : 0; i < memory.size(); i++) {
+    before.push_back(memory[i].bytes);
+    spans.push_back(memory[i].bytes);
+  }
+  const uint32_t status = tile::interpret(program, spans, c.symbols);
+  EXPECT_EQ(status, c.status);
+  if (c.status != 0 || status != 0) return program;
+
+  const auto want = ir::evaluate(body, arrays, c.symbols);
+  for (size_t i = 0; i < want.size(); i++) {
+    Memory& out = memory[body.inputs().size() + i];
+    expect_equal(out.get(), want[i], c, "output " + std::to_string(i));
+    out.put(want[i]);
+    // Nothing between the elements was written.
+    Memory expected(body.type(body.outputs()[i].value), request.outputs[i], c.symbols);
+    expected.put(want[i]);
+    EXPECT_EQ(out.bytes, expected.bytes) << "output " << i << ": bytes between elements";
+  }
+  return program;
+}
+
+}  // namespace poot::testing
