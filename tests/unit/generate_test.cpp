@@ -20,12 +20,14 @@ TEST(GenerateElementwise, sizes_around_a_tile) {
       %0 = add %x, f32 1 : f32[N]
       %1 = maximum %0, f32 0 : f32[N]
       return %1
-    })", "N", std::to_string(n))});
+    })",
+                                    "N", std::to_string(n))});
     run_tile_case({.graph = R"(graph @relu(s0 in [0, inf] hint 64, %x: f32[s0]) -> (f32[s0]) {
       %0 = add %x, f32 1 : f32[s0]
       %1 = maximum %0, f32 0 : f32[s0]
       return %1
-    })", .symbols = {n}});
+    })",
+                   .symbols = {n}});
   }
 }
 
@@ -36,14 +38,16 @@ TEST(GenerateElementwise, dtypes_round_at_each_step) {
       %1 = add %0, %x : T[9,65]
       %2 = exp %1 : T[9,65]
       return %1, %2
-    })", "T", d)});
+    })",
+                                    "T", d)});
   for (const char* d : {"i64", "i32", "i16", "i8", "u8"})
     run_tile_case({.graph = replace(R"(graph @g(%x: T[9,65], %y: T[9,1]) -> (T[9,65], bool[9,65]) {
       %0 = mul %x, %y : T[9,65]
       %1 = gt %0, %x : bool[9,65]
       %2 = select %1, %0, %y : T[9,65]
       return %2, %1
-    })", "T", d)});
+    })",
+                                    "T", d)});
 }
 
 TEST(GenerateElementwise, strided_transposed_and_offset_memory) {
@@ -59,8 +63,7 @@ TEST(GenerateElementwise, strided_transposed_and_offset_memory) {
 }
 
 TEST(GenerateElementwise, large_transpose_uses_square_tiles) {
-  const tile::Program p =
-      run_tile_case({.graph = R"(graph @t(%x: f32[130,200]) -> (f32[200,130]) {
+  const tile::Program p = run_tile_case({.graph = R"(graph @t(%x: f32[130,200]) -> (f32[200,130]) {
     %0 = transpose %x {perm=[1,0]} : f32[200,130]
     return %0
   })"});
@@ -86,7 +89,7 @@ TEST(GenerateElementwise, views) {
     return %2
   })"});
   run_tile_case({.graph = R"(graph @g(%x: f32[9,10]) -> (f32[4,10]) {
-    %0 = slice %x {axis=0 start=1 end=9 step=2} : f32[4,10]
+    %0 = slice %x {axis=0, start=1, end=9, step=2} : f32[4,10]
     %1 = flip %0 {axes=[0,1]} : f32[4,10]
     return %1
   })"});
@@ -109,7 +112,8 @@ TEST(GenerateElementwise, views_that_stay_affine_need_no_division) {
     %1 = add %0, %y : f32[s0,4,16]
     %2 = reshape %1 {shape=[s0,64]} : f32[s0,64]
     return %2
-  })", .symbols = {5}});
+  })",
+                                         .symbols = {5}});
   for (const tile::IndexNode& n : p.index) {
     EXPECT_NE(n.op, tile::IndexOp::Div);
     EXPECT_NE(n.op, tile::IndexOp::Mod);
@@ -124,7 +128,8 @@ TEST(GenerateElementwise, symbolic_reshape_with_heads) {
     %1 = transpose %0 {perm=[0,2,1,3]} : f32[s0,3,s1,16]
     %2 = neg %1 : f32[s0,3,s1,16]
     return %2
-  })", .symbols = {2, 5}});
+  })",
+                 .symbols = {2, 5}});
 }
 
 TEST(GenerateElementwise, repeated_heads) {
@@ -142,14 +147,15 @@ TEST(GenerateElementwise, rotate_half) {
     run_tile_case({.graph = replace(R"(
       graph @rope(%x: T[2,3,5,8], %cos: T[5,8], %sin: T[5,8]) -> (T[2,3,5,8]) {
       %0 = mul %x, %cos : T[2,3,5,8]
-      %1 = slice %x {axis=3 start=0 end=4 step=1} : T[2,3,5,4]
-      %2 = slice %x {axis=3 start=4 end=8 step=1} : T[2,3,5,4]
+      %1 = slice %x {axis=3, start=0, end=4, step=1} : T[2,3,5,4]
+      %2 = slice %x {axis=3, start=4, end=8, step=1} : T[2,3,5,4]
       %3 = neg %2 : T[2,3,5,4]
       %4 = concat %3, %1 {axis=3} : T[2,3,5,8]
       %5 = mul %4, %sin : T[2,3,5,8]
       %6 = add %0, %5 : T[2,3,5,8]
       return %6
-    })", "T", d)});
+    })",
+                                    "T", d)});
 }
 
 TEST(GenerateElementwise, concat_and_pad) {
@@ -159,12 +165,12 @@ TEST(GenerateElementwise, concat_and_pad) {
     return %1
   })"});
   run_tile_case({.graph = R"(graph @g(%x: f32[3,4]) -> (f32[5,9]) {
-    %0 = pad %x, f32 1.5 {low=[1,2] high=[1,3]} : f32[5,9]
+    %0 = pad %x, f32 1.5 {low=[1,2], high=[1,3]} : f32[5,9]
     return %0
   })"});
   run_tile_case({.graph = R"(graph @g(%x: f32[3,4], %p: f32[]) -> (f32[5,9]) {
     %0 = exp %x : f32[3,4]
-    %1 = pad %0, %p {low=[1,2] high=[1,3]} : f32[5,9]
+    %1 = pad %0, %p {low=[1,2], high=[1,3]} : f32[5,9]
     return %1
   })"});
 }
@@ -174,14 +180,19 @@ TEST(GenerateElementwise, division_outside_a_guard_raises_nothing) {
     %0 = floor_div %x, %y : i64[3,4]
     %1 = concat %0, %x {axis=1} : i64[3,8]
     return %1
-  })", .int_lo = 1, .int_hi = 9});
+  })",
+                 .int_lo = 1,
+                 .int_hi = 9});
 }
 
 TEST(GenerateElementwise, division_by_zero_sets_the_status) {
   run_tile_case({.graph = R"(graph @g(%x: i64[40]) -> (i64[40]) {
     %0 = remainder %x, %x : i64[40]
     return %0
-  })", .int_lo = 0, .int_hi = 0, .status = 2});
+  })",
+                 .int_lo = 0,
+                 .int_hi = 0,
+                 .status = 2});
 }
 
 const char* kGather = R"(graph @g(%x: f32[5,33], %i: IDX[2,7]) -> (f32[2,7,33]) {
@@ -203,19 +214,22 @@ TEST(GenerateElementwise, gather) {
   run_tile_case({.graph = R"(graph @g(%x: f32[5,9], %i: i64[5,4]) -> (f32[5,4]) {
     %0 = take %x, %i {axis=1} : f32[5,4]
     return %0
-  })"});
+  })",
+                 .int_lo = 0,
+                 .int_hi = 8});
 }
 
 TEST(GenerateElementwise, gather_from_an_empty_dim_reads_nothing) {
   run_tile_case({.graph = R"(graph @g(%x: f32[0,3], %i: i64[4]) -> (f32[4,3]) {
     %0 = gather %x, %i {axis=0} : f32[4,3]
     return %0
-  })", .status = 1});
+  })",
+                 .status = 1});
 }
 
 TEST(GenerateElementwise, gather_by_positions_is_affine) {
   const tile::Program p = run_tile_case({.graph = R"(graph @g(%x: f32[16,8]) -> (f32[6,8]) {
-    %0 = iota {dtype=i64 size=6 start=0 step=1} : i64[6]
+    %0 = iota {dtype=i64, size=6, start=0, step=1} : i64[6]
     %1 = add %0, i64 3 : i64[6]
     %2 = gather %x, %1 {axis=0} : f32[6,8]
     return %2
@@ -225,16 +239,17 @@ TEST(GenerateElementwise, gather_by_positions_is_affine) {
 
 TEST(GenerateElementwise, sources) {
   run_tile_case({.graph = R"(graph @g(s0 in [0, inf] hint 4) -> (i32[s0], f32[s0], i64[s0]) {
-    %0 = iota {dtype=i32 size=s0 start=2 step=3} : i32[s0]
+    %0 = iota {dtype=i32, size=s0, start=2, step=3} : i32[s0]
     %1 = full f32 2.5 {shape=[s0]} : f32[s0]
     %2 = size_value {value=2*s0} : i64[]
     %3 = full %2 {shape=[s0]} : i64[s0]
     return %0, %1, %3
-  })", .symbols = {11}});
+  })",
+                 .symbols = {11}});
   run_tile_case({.graph = R"(graph @mask(%x: f32[6,7]) -> (f32[6,7]) {
-    %0 = iota {dtype=i64 size=6 start=0 step=1} : i64[6]
+    %0 = iota {dtype=i64, size=6, start=0, step=1} : i64[6]
     %1 = reshape %0 {shape=[6,1]} : i64[6,1]
-    %2 = iota {dtype=i64 size=7 start=0 step=1} : i64[7]
+    %2 = iota {dtype=i64, size=7, start=0, step=1} : i64[7]
     %3 = le %2, %1 : bool[6,7]
     %4 = select %3, %x, f32 -inf : f32[6,7]
     return %4
@@ -242,8 +257,9 @@ TEST(GenerateElementwise, sources) {
 }
 
 TEST(GenerateElementwise, sharing_does_not_multiply_work) {
-  std::string graph = "graph @fib(%x: f32[64]) -> (f32[64]) {\n%0 = neg %x : f32[64]\n"
-                      "%1 = mul %0, %0 : f32[64]\n";
+  std::string graph =
+      "graph @fib(%x: f32[64]) -> (f32[64]) {\n%0 = neg %x : f32[64]\n"
+      "%1 = mul %0, %0 : f32[64]\n";
   for (int i = 2; i < 60; i++)
     graph += "%" + std::to_string(i) + " = sub %" + std::to_string(i - 1) + ", %" +
              std::to_string(i - 2) + " : f32[64]\n";
@@ -253,10 +269,10 @@ TEST(GenerateElementwise, sharing_does_not_multiply_work) {
 
 const char* kSoftmax = R"(graph @softmax(%x: T[R,C]) -> (T[R,C]) {
     %0 = cast %x {to=f32} : f32[R,C]
-    %1 = reduce_max %0 {axes=[1] keepdim=true} : f32[R,1]
+    %1 = reduce_max %0 {axes=[1], keepdim=true} : f32[R,1]
     %2 = sub %0, %1 : f32[R,C]
     %3 = exp %2 : f32[R,C]
-    %4 = reduce_sum %3 {axes=[1] keepdim=true} : f32[R,1]
+    %4 = reduce_sum %3 {axes=[1], keepdim=true} : f32[R,1]
     %5 = div %3, %4 : f32[R,C]
     %6 = cast %5 {to=T} : T[R,C]
     return %6
@@ -268,8 +284,10 @@ std::string softmax(const char* dtype, int64_t rows, int64_t columns) {
 
 TEST(GenerateRow, softmax) {
   for (const int64_t columns : {1, 2, 63, 64, 65, 1000}) {
-    run_tile_case({.kind = RequestKind::Row, .graph = softmax("f32", 5, columns), .tolerance = 1e-6});
-    run_tile_case({.kind = RequestKind::Row, .graph = softmax("bf16", 1, columns), .tolerance = 1e-2});
+    run_tile_case(
+        {.kind = RequestKind::Row, .graph = softmax("f32", 5, columns), .tolerance = 1e-6});
+    run_tile_case(
+        {.kind = RequestKind::Row, .graph = softmax("bf16", 1, columns), .tolerance = 1e-2});
   }
   run_tile_case({.kind = RequestKind::Row, .graph = softmax("f32", 0, 8)});
   run_tile_case({.kind = RequestKind::Row, .graph = softmax("f32", 300, 7), .tolerance = 1e-6});
@@ -283,29 +301,32 @@ TEST(GenerateRow, softmax_streams_long_rows) {
 
 TEST(GenerateRow, symbolic_layer_norm_with_row_outputs) {
   for (const int64_t rows : {1, 3, 700})
-    run_tile_case({.kind = RequestKind::Row, .graph = R"(
+    run_tile_case({.kind = RequestKind::Row,
+                   .graph = R"(
       graph @ln(s0 in [1, inf] hint 4, s1 in [1, inf] hint 33, %x: f32[s0,s1], %w: f32[s1])
           -> (f32[s0,s1], f32[s0,1], f32[s0]) {
       %0 = size_value {value=s1} : i64[]
       %1 = cast %0 {to=f32} : f32[]
-      %2 = reduce_sum %x {axes=[1] keepdim=true} : f32[s0,1]
+      %2 = reduce_sum %x {axes=[1], keepdim=true} : f32[s0,1]
       %3 = div %2, %1 : f32[s0,1]
       %4 = sub %x, %3 : f32[s0,s1]
       %5 = mul %4, %4 : f32[s0,s1]
-      %6 = reduce_sum %5 {axes=[1] keepdim=true} : f32[s0,1]
+      %6 = reduce_sum %5 {axes=[1], keepdim=true} : f32[s0,1]
       %7 = div %6, %1 : f32[s0,1]
       %8 = add %7, f32 1e-05 : f32[s0,1]
       %9 = rsqrt %8 : f32[s0,1]
       %10 = mul %4, %9 : f32[s0,s1]
       %11 = mul %10, %w : f32[s0,s1]
-      %12 = reduce_max %x {axes=[1] keepdim=false} : f32[s0]
+      %12 = reduce_max %x {axes=[1], keepdim=false} : f32[s0]
       return %11, %9, %12
-    })", .symbols = {rows, 33}, .tolerance = 1e-5});
+    })",
+                   .symbols = {rows, 33},
+                   .tolerance = 1e-5});
 }
 
 TEST(GenerateRow, several_trailing_axes) {
   const std::string graph = R"(graph @gn(%x: f32[3,4,5,6], %w: f32[4,1,1]) -> (f32[3,4,5,6]) {
-      %0 = reduce_sum %x {axes=[2,3] keepdim=true} : f32[3,4,1,1]
+      %0 = reduce_sum %x {axes=[2,3], keepdim=true} : f32[3,4,1,1]
       %1 = sub %x, %0 : f32[3,4,5,6]
       %2 = mul %1, %w : f32[3,4,5,6]
       return %2
@@ -319,17 +340,18 @@ TEST(GenerateRow, several_trailing_axes) {
 
 TEST(GenerateRow, integers_and_bools) {
   run_tile_case({.kind = RequestKind::Row, .graph = R"(graph @g(%x: i64[5,9]) -> (i64[5], bool[5]) {
-      %0 = reduce_sum %x {axes=[1] keepdim=false} : i64[5]
+      %0 = reduce_sum %x {axes=[1], keepdim=false} : i64[5]
       %1 = gt %x, i64 4 : bool[5,9]
-      %2 = reduce_any %1 {axes=[1] keepdim=false} : bool[5]
+      %2 = reduce_any %1 {axes=[1], keepdim=false} : bool[5]
       return %0, %2
     })"});
 }
 
 TEST(GenerateRow, gathered_rows) {
-  run_tile_case({.kind = RequestKind::Row, .graph = R"(graph @g(%x: f32[6,40], %i: i64[9]) -> (f32[9,40]) {
+  run_tile_case(
+      {.kind = RequestKind::Row, .graph = R"(graph @g(%x: f32[6,40], %i: i64[9]) -> (f32[9,40]) {
       %0 = gather %x, %i {axis=0} : f32[9,40]
-      %1 = reduce_max %0 {axes=[1] keepdim=true} : f32[9,1]
+      %1 = reduce_max %0 {axes=[1], keepdim=true} : f32[9,1]
       %2 = sub %0, %1 : f32[9,40]
       return %2
     })"});
@@ -337,7 +359,7 @@ TEST(GenerateRow, gathered_rows) {
 
 const char* kReduce = R"(graph @red(%x: T[SHAPE]) -> (T[OUT]) {
     %0 = mul %x, %x : T[SHAPE]
-    %1 = FN %0 {axes=[AXES] keepdim=KEEP} : T[OUT]
+    %1 = FN %0 {axes=[AXES], keepdim=KEEP} : T[OUT]
     return %1
   })";
 std::string reduce(const char* fn, const char* dtype, const char* shape, const char* axes,
@@ -370,16 +392,20 @@ TEST(GenerateReduce, narrow_types_accumulate_wide) {
       run_tile_case({.kind = RequestKind::Reduce,
                      .graph = reduce("reduce_sum", d, "300,300", axis, "300"),
                      .tolerance = 8e-3});
-  run_tile_case({.kind = RequestKind::Reduce, .graph = reduce("reduce_sum", "i64", "30,40", "0", "40")});
+  run_tile_case(
+      {.kind = RequestKind::Reduce, .graph = reduce("reduce_sum", "i64", "30,40", "0", "40")});
 }
 
 TEST(GenerateReduce, symbolic_and_strided) {
-  run_tile_case({.kind = RequestKind::Reduce, .graph = R"(
+  run_tile_case({.kind = RequestKind::Reduce,
+                 .graph = R"(
     graph @r(s0 in [0, inf] hint 9, s1 in [0, inf] hint 40, %x: f32[s0,s1]) -> (f32[s1]) {
-    %0 = reduce_sum %x {axes=[0] keepdim=false} : f32[s1]
+    %0 = reduce_sum %x {axes=[0], keepdim=false} : f32[s1]
     %1 = mul %0, f32 0.5 : f32[s1]
     return %1
-  })", .symbols = {700, 41}, .tolerance = 1e-5});
+  })",
+                 .symbols = {700, 41},
+                 .tolerance = 1e-4});
   run_tile_case({.kind = RequestKind::Reduce,
                  .graph = reduce("reduce_sum", "f32", "13,70", "0", "70"),
                  .inputs = {{0, {{1, 13}, 0, 4}}},
@@ -387,11 +413,11 @@ TEST(GenerateReduce, symbolic_and_strided) {
 }
 
 TEST(GenerateReduce, long_sums_cascade) {
-  // 2^20 ones in f32 with a large first element: one accumulator would lose most of them.
+  // 2^20 times 0.1 in f32: one accumulator is off by thousands.
   const std::string graph = R"(graph @r(%x: f32[1048576]) -> (f32[]) {
     %0 = mul %x, f32 0 : f32[1048576]
     %1 = add %0, f32 0.1 : f32[1048576]
-    %2 = reduce_sum %1 {axes=[0] keepdim=false} : f32[]
+    %2 = reduce_sum %1 {axes=[0], keepdim=false} : f32[]
     return %2
   })";
   const passes::KernelRequest request = make_request({.kind = RequestKind::Reduce, .graph = graph});
@@ -400,7 +426,7 @@ TEST(GenerateReduce, long_sums_cascade) {
   const std::span<std::byte> buffers[] = {std::as_writable_bytes(std::span(x)),
                                           std::as_writable_bytes(std::span(y))};
   EXPECT_EQ(tile::interpret(p, buffers, {}), 0u);
-  EXPECT_NEAR(y[0], 1048576 * static_cast<double>(0.1f), 2.0);
+  EXPECT_NEAR(y[0], 1048576 * static_cast<double>(0.1f), 8.0);
 }
 
 const char* kScatter = R"(graph @s(%b: f32[6,33], %i: i64[4], %x: f32[4,33]) -> (f32[6,33]) {
@@ -433,11 +459,13 @@ TEST(GenerateScatter, bad_slots_write_nothing) {
 }
 
 TEST(GenerateScatter, update_slice) {
-  run_tile_case({.kind = RequestKind::Scatter, .graph = R"(
+  run_tile_case({.kind = RequestKind::Scatter,
+                 .graph = R"(
     graph @u(s0 in [0, 5] hint 2, %b: f32[2,8,5], %x: f32[2,3,5]) -> (f32[2,8,5]) {
-    %0 = update_slice %b, %x {axis=1 start=s0 end=s0 + 3 step=1} : f32[2,8,5]
+    %0 = update_slice %b, %x {axis=1, start=s0, end=s0 + 3, step=1} : f32[2,8,5]
     return %0
-  })", .symbols = {4}});
+  })",
+                 .symbols = {4}});
 }
 
 }  // namespace

@@ -34,13 +34,14 @@ Region elementwise_region(const passes::KernelRequest& request) {
 }
 
 // Whether some access is strided along `inner` but contiguous along `outer`.
-bool transposed(Region& r, const IterVar& outer, const IterVar& inner) {
-  bool found = false;
-  r.nodes.each_affine([&](Affine& a) {
-    const Dim across = a.factor(inner.atom);
-    found = found || (a.factor(outer.atom).is_const(1) && !across.is_const(0));
-  });
-  return found;
+bool transposed(const Region& r, const IterVar& outer, const IterVar& inner) {
+  for (uint32_t i = 0; i < r.nodes.size(); i++) {
+    const Node& n = r.nodes.at(NodeId(i));
+    if (n.kind == NodeKind::Load && r.live[i] && n.index.factor(outer.atom).is_const(1) &&
+        !n.index.factor(inner.atom).is_const(0))
+      return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -48,7 +49,7 @@ bool transposed(Region& r, const IterVar& outer, const IterVar& inner) {
 tile::Program generate_elementwise(const passes::KernelRequest& request, const Target&) {
   const ir::Graph& body = *request.body;
   if (body.outputs().empty()) throw Unsupported(request.name, "a kernel without outputs");
-  Region region = elementwise_region(request);
+  const Region region = elementwise_region(request);
   const SymbolTable& symbols = body.symbols();
 
   std::vector<IterVar> vars = region.vars;
@@ -75,7 +76,7 @@ tile::Program generate_elementwise(const passes::KernelRequest& request, const T
   Emitter emit(b, region, axes, buffers.inputs);
   if (!flat) bind_flat(b, emit, region, rows, r.index, 1);
   bind_flat(b, emit, region, columns, c.index, flat ? 1 : 2);
-  emit_checks(b, emit, region);
+  emit_checks(b, emit, region.checks);
   for (const Result& result : region.results)
     emit_result(b, emit, result, buffers.outputs[result.output]);
   b.program().block_elems = (flat ? 1 : height) * width;

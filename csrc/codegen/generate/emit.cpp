@@ -172,8 +172,14 @@ ValueId Emitter::full(NodeId node) {
   return b_.broadcast(value(node), axes_);
 }
 
-void emit_checks(tile::TileBuilder& b, Emitter& emit, const Region& region) {
-  for (const Check& c : region.checks) b.check(emit.value(c.condition), c.code);
+void emit_checks(tile::TileBuilder& b, Emitter& emit, const std::vector<Check>& checks,
+                 uint32_t axes) {
+  for (const Check& c : checks) {
+    tile::ValueId v = emit.value(c.condition);
+    const uint32_t own = emit.depends(c.condition);
+    if ((own | axes) != own) v = b.broadcast(v, emit.axes_of(own | axes));
+    b.check(v, c.code);
+  }
 }
 
 void emit_result(tile::TileBuilder& b, Emitter& emit, const Result& result, tile::BufferId buffer) {

@@ -54,8 +54,10 @@ class Emitter {
   int reduce_position_ = -1;
 };
 
-// Emits the checks and stores of a region's results.
-void emit_checks(tile::TileBuilder& b, Emitter& emit, const Region& region);
+// Emits a region's checks and the store of a result. `axes`: positions that a check's tile has in
+// any case, so that it stands in the same row loop as the stores beside it.
+void emit_checks(tile::TileBuilder& b, Emitter& emit, const std::vector<Check>& checks,
+                 uint32_t axes = 0);
 void emit_result(tile::TileBuilder& b, Emitter& emit, const Result& result, tile::BufferId buffer);
 
 // Declares the kernel's buffers: `skip` leading body inputs have none (a scatter's base).

@@ -37,11 +37,4 @@ NodeId Expressions::cast(NodeId a, DType to) {
   return at(a).dtype == to ? a : pointwise(ir::OpCode::cast, to, {a});
 }
 
-void Expressions::each_affine(const std::function<void(Affine&)>& f) {
-  for (Node& n : nodes_) {
-    f(n.index);
-    for (GuardTerm& t : n.guard) f(t.index);
-  }
-}
-
 }  // namespace poot::codegen

@@ -3,7 +3,6 @@
 // their index maps remain. Independent of how iteration variables are spread over tiles.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -48,8 +47,7 @@ class Expressions {
   NodeId cast(NodeId a, DType to);  // a itself if it has the dtype
   size_t size() const { return nodes_.size(); }
   const Node& at(NodeId n) const { return nodes_.at(n.index); }
-  // Calls f on every affine expression held by the nodes.
-  void each_affine(const std::function<void(Affine&)>& f);
+  Node& at(NodeId n) { return nodes_.at(n.index); }
 
  private:
   std::vector<Node> nodes_;

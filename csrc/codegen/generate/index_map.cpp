@@ -258,16 +258,18 @@ NodeId IndexMap::pad(const ir::Eqn& e, const Coordinates& at, const Guard& guard
   return nodes_.pointwise(OpCode::select, load.dtype, {guard_node(own), inside, outside});
 }
 
-NodeId IndexMap::wrapped(NodeId index, const Dim& size, const Guard& guard) {
+NodeId IndexMap::checked(NodeId index, const Dim& size, const Guard& guard, bool wrap) {
   const NodeId i = nodes_.cast(index, DType::I64);
   const NodeId n = size_node(size), zero = nodes_.literal(i64(0));
   const auto op = [&](OpCode code, NodeId a, NodeId b) {
     const bool compare = ir::op_info(code).kind == OpKind::Compare || code == OpCode::bit_and;
     return nodes_.pointwise(code, compare ? DType::Bool : DType::I64, {a, b});
   };
-  const NodeId negative = op(OpCode::lt, i, zero);
-  const NodeId out =
-      nodes_.pointwise(OpCode::select, DType::I64, {negative, op(OpCode::add, i, n), i});
+  NodeId out = i;
+  if (wrap) {
+    const NodeId negative = op(OpCode::lt, i, zero);
+    out = nodes_.pointwise(OpCode::select, DType::I64, {negative, op(OpCode::add, i, n), i});
+  }
   NodeId in_range = op(OpCode::bit_and, op(OpCode::ge, out, zero), op(OpCode::lt, out, n));
   if (!guard.empty()) {
     const NodeId unwanted = nodes_.pointwise(OpCode::bit_not, DType::Bool, {guard_node(guard)});
@@ -279,15 +281,15 @@ NodeId IndexMap::wrapped(NodeId index, const Dim& size, const Guard& guard) {
   return out;
 }
 
-Affine IndexMap::indirect(NodeId index, const Dim& size, Guard& guard) {
+Affine IndexMap::indirect(NodeId index, const Dim& size, Guard& guard, bool wrap) {
   if (nodes_.at(index).kind == NodeKind::Index) {
     Affine a = nodes_.at(index).index;
-    if (space_.proves_less(a, 0)) a = a + Affine(size);
+    if (wrap && space_.proves_less(a, 0)) a = a + Affine(size);
     if (space_.proves_nonnegative(a) && space_.proves_less(a, size)) return a;
   }
   const NodeId last = size_node(size - Dim(1)), zero = nodes_.literal(i64(0));
   const NodeId below =
-      nodes_.pointwise(OpCode::minimum, DType::I64, {wrapped(index, size, guard), last});
+      nodes_.pointwise(OpCode::minimum, DType::I64, {checked(index, size, guard, wrap), last});
   const NodeId clamped = nodes_.pointwise(OpCode::maximum, DType::I64, {below, zero});
   restrict(guard, Affine(), 0, size);
   return space_.loaded(clamped, size);
@@ -299,12 +301,13 @@ NodeId IndexMap::gather(const ir::Eqn& e, const Coordinates& at, const Guard& gu
   Coordinates c = at;
   Guard inner = guard;
   if (e.op == OpCode::take) {
-    c[axis] = indirect(this->at(e.inputs[1], at, guard), size, inner);
+    c[axis] = indirect(this->at(e.inputs[1], at, guard), size, inner, false);
   } else {
     const size_t rank = body_.type(e.inputs[1]).shape.size();
     const auto first = at.begin() + static_cast<std::ptrdiff_t>(axis);
     const auto last = first + static_cast<std::ptrdiff_t>(rank);
-    const Affine selected = indirect(this->at(e.inputs[1], {first, last}, guard), size, inner);
+    const Affine selected =
+        indirect(this->at(e.inputs[1], {first, last}, guard), size, inner, true);
     c.assign(at.begin(), first);
     c.push_back(selected);
     c.insert(c.end(), last, at.end());

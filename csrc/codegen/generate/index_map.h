@@ -33,11 +33,11 @@ class IndexMap {
            Expressions& nodes, Coordinates reduced = {}, Shape reduced_shape = {});
   NodeId at(const ir::Operand& operand, const Coordinates& coordinates, const Guard& guard = {});
   // The element of a dim of `size` that an integer expression selects: negative values count from
-  // the end, values out of range are reported by a check and then clamped. May extend the guard so
-  // that nothing is read from an empty dim.
-  Affine indirect(NodeId index, const Dim& size, Guard& guard);
-  // The index after negative values were wrapped, not clamped, as an i64 expression; checked.
-  NodeId wrapped(NodeId index, const Dim& size, const Guard& guard);
+  // the end if they `wrap`, values out of range are reported by a check and then clamped. May
+  // extend the guard so that nothing is read from an empty dim.
+  Affine indirect(NodeId index, const Dim& size, Guard& guard, bool wrap);
+  // The index as an i64 expression, wrapped but not clamped, with its check.
+  NodeId checked(NodeId index, const Dim& size, const Guard& guard, bool wrap);
   const std::vector<Check>& checks() const { return checks_; }
 
  private:

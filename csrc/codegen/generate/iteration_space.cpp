@@ -7,6 +7,7 @@
 #include "codegen/generate/iteration_space.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace poot::codegen {
 namespace {
@@ -40,11 +41,70 @@ Coordinates make_vars(Region& r, const std::vector<RootDim>& root,
   return out;
 }
 
+// What a region's results and checks reach. Folding and pruning leave nodes and atoms that nothing
+// reads; those must neither cause a split nor forbid a merge.
+class Liveness {
+ public:
+  explicit Liveness(Region& r) : r_(r), atoms_(r.space.size()) {
+    r.live.assign(r.nodes.size(), false);
+    for (const Check& c : r.checks) mark(c.condition);
+    for (const Result& s : r.results) {
+      mark(s.value);
+      mark(s.index);
+      mark(s.guard);
+    }
+  }
+  bool atom(uint32_t i) const { return atoms_[i]; }
+
+  void each_affine(const std::function<void(Affine&)>& f) {
+    const auto guarded = [&](Guard& g) {
+      for (GuardTerm& t : g) f(t.index);
+    };
+    for (uint32_t i = 0; i < r_.nodes.size(); i++) {
+      if (!r_.live[i]) continue;
+      f(r_.nodes.at(NodeId(i)).index);
+      guarded(r_.nodes.at(NodeId(i)).guard);
+    }
+    for (Result& s : r_.results) {
+      f(s.index);
+      guarded(s.guard);
+    }
+    for (uint32_t i = 0; i < atoms_.size(); i++)
+      if (atoms_[i]) f(r_.space.atom(AtomId(i)).operand);
+  }
+
+ private:
+  void mark(NodeId n) {
+    if (r_.live[n.index]) return;
+    r_.live[n.index] = true;
+    const Node& node = r_.nodes.at(n);
+    for (const NodeId a : node.args) mark(a);
+    mark(node.index);
+    mark(node.guard);
+  }
+  void mark(const Guard& g) {
+    for (const GuardTerm& t : g) mark(t.index);
+  }
+  void mark(const Affine& a) {
+    for (const AffineTerm& t : a.terms) {
+      if (atoms_[t.atom.index]) continue;
+      atoms_[t.atom.index] = true;
+      const Atom& atom = r_.space.atom(t.atom);
+      if (atom.kind == AtomKind::Loaded) mark(atom.node);
+      mark(atom.operand);
+    }
+  }
+
+  Region& r_;
+  std::vector<bool> atoms_;
+};
+
 // Finds a split that takes a term out of some division; false if there is none.
-bool split_one(const Region& r, const std::vector<Piece>& origin, std::vector<Pieces>& pieces) {
+bool split_one(const Region& r, const Liveness& live, const std::vector<Piece>& origin,
+               std::vector<Pieces>& pieces) {
   for (uint32_t i = 0; i < r.space.size(); i++) {
     const Atom& atom = r.space.atom(AtomId(i));
-    if (atom.kind != AtomKind::Div && atom.kind != AtomKind::Mod) continue;
+    if (!live.atom(i) || (atom.kind != AtomKind::Div && atom.kind != AtomKind::Mod)) continue;
     for (const AffineTerm& t : atom.operand.terms) {
       const auto v = std::find_if(r.vars.begin(), r.vars.end(),
                                   [&](const IterVar& x) { return x.atom == t.atom; });
@@ -63,23 +123,14 @@ bool split_one(const Region& r, const std::vector<Piece>& origin, std::vector<Pi
   return false;
 }
 
-void each_affine(Region& r, const std::function<void(Affine&)>& f) {
-  r.nodes.each_affine(f);
-  for (Result& s : r.results) {
-    f(s.index);
-    for (GuardTerm& t : s.guard) f(t.index);
-  }
-  for (uint32_t i = 0; i < r.space.size(); i++) f(r.space.atom(AtomId(i)).operand);
-}
-
-bool merge(Region& r, size_t outer, size_t inner) {
+bool merge(Region& r, Liveness& live, size_t outer, size_t inner) {
   const IterVar a = r.vars[outer], b = r.vars[inner];
   if (a.role != b.role) return false;
   const Dim size = r.extent(b);
   bool ok = true;
-  each_affine(r, [&](Affine& e) { ok = ok && e.factor(a.atom) == e.factor(b.atom) * size; });
+  live.each_affine([&](Affine& e) { ok = ok && e.factor(a.atom) == e.factor(b.atom) * size; });
   if (!ok) return false;
-  each_affine(r, [&](Affine& e) {
+  live.each_affine([&](Affine& e) {
     std::erase_if(e.terms, [&](const AffineTerm& t) { return t.atom == a.atom; });
   });
   r.space.atom(b.atom).bound = r.extent(a) * size;
@@ -115,9 +166,10 @@ Region build_region(const SymbolTable& symbols, std::vector<RootDim> root, const
     std::vector<Piece> origin;
     const Coordinates at = make_vars(r, root, pieces, origin);
     walk(r, at);
-    if (splits < kMaxSplits && split_one(r, origin, pieces)) continue;
+    Liveness live(r);
+    if (splits < kMaxSplits && split_one(r, live, origin, pieces)) continue;
     order_free_vars(r);
-    for (size_t i = r.vars.size(); i-- > 1;) merge(r, i - 1, i);
+    for (size_t i = r.vars.size(); i-- > 1;) merge(r, live, i - 1, i);
     return r;
   }
 }

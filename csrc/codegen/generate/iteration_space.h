@@ -2,7 +2,7 @@
 // then merged where every access allows it.
 #pragma once
 
-#include <span>
+#include <functional>
 #include <vector>
 
 #include "codegen/generate/index_map.h"
@@ -37,6 +37,7 @@ struct Region {
   std::vector<IterVar> vars;  // outermost first; Free ones before Reduced ones
   std::vector<Check> checks;
   std::vector<Result> results;
+  std::vector<bool> live;  // nodes that results and checks reach
   const Dim& extent(const IterVar& v) const { return space.atom(v.atom).bound; }
   std::vector<IterVar> vars_of(Role role) const;
 };

@@ -31,7 +31,7 @@ bool runs_across(const Region& r) {
   int across = 0;
   for (uint32_t i = 0; i < r.nodes.size(); i++) {
     const Node& n = r.nodes.at(NodeId(i));
-    if (n.kind != NodeKind::Load) continue;
+    if (n.kind != NodeKind::Load || !r.live[i]) continue;
     across += n.index.factor(kept.back().atom).is_const(1);
     across -= n.index.factor(reduced.back().atom).is_const(1);
   }
@@ -47,7 +47,8 @@ class AcrossKernel {
         buffers_(declare_buffers(b_, request)),
         reduced_(flatten(region, region.vars_of(Role::Reduced))) {
     for (uint32_t i = 0; i < region.nodes.size(); i++)
-      if (region.nodes.at(NodeId(i)).kind == NodeKind::Reduce) reductions_.push_back(NodeId(i));
+      if (region.live[i] && region.nodes.at(NodeId(i)).kind == NodeKind::Reduce)
+        reductions_.push_back(NodeId(i));
   }
 
   tile::Program run() {
@@ -114,7 +115,7 @@ class AcrossKernel {
   std::vector<ValueId> step(IndexId i) {
     Emitter emit = emitter();
     bind_flat(b_, emit, region_, reduced_, i, 0);
-    emit_checks(b_, emit, region_);
+    emit_checks(b_, emit, region_.checks);
     std::vector<ValueId> out;
     for (const NodeId n : reductions_) out.push_back(emit.full(region_.nodes.at(n).args[0]));
     return out;

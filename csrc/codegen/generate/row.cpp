@@ -46,7 +46,7 @@ class RowKernel {
     Emitter emit = emitter(c);
     bind_flat(b_, emit, region_, columns, b_.coord(c), 1u << axes_.size());
     emit.reduce_over(static_cast<int>(axes_.size()));
-    emit_checks(b_, emit, region_);
+    emit_checks(b_, emit, region_.checks);
     for (const Result& r : region_.results) emit_result(b_, emit, r, buffers_.outputs[r.output]);
     b_.program().block_elems = height * std::max<int64_t>(columns.size.hint(symbols_), 1);
     return b_.finish();
@@ -57,7 +57,11 @@ class RowKernel {
     chunked_ = flatten(region_, {reduced.back()});
     reduced.pop_back();
     outer_ = flatten(region_, reduced);
-    begin_rows(1);
+    row_ = b_.cst(0);
+    if (!rows_.size.is_const(1)) {
+      b_.grid(0, rows_.size);
+      row_ = b_.scalar(b_.block_id(0));
+    }
     b_.program().schedule.streaming_rows = true;
     b_.program().block_elems = std::max<int64_t>((chunked_.size * outer_.size).hint(symbols_), 1);
     level_reductions();
@@ -74,12 +78,12 @@ class RowKernel {
     row_ = r.index;
   }
 
-  // An emitter for tiles [r, column], or [column] if there is one row.
+  // An emitter for tiles [r, column], or [column] if a block has one row.
   Emitter emitter(AxisId column) {
     std::vector<AxisId> axes = axes_;
     axes.push_back(column);
     Emitter emit(b_, region_, axes, buffers_.inputs);
-    if (!axes_.empty()) bind_flat(b_, emit, region_, rows_, row_, 1);
+    bind_flat(b_, emit, region_, rows_, row_, axes_.empty() ? 0 : 1);
     for (const auto& [node, value] : totals_) emit.set(node, value);
     return emit;
   }
@@ -100,7 +104,7 @@ class RowKernel {
       size_t most = of(n.index);
       for (const GuardTerm& t : n.guard) most = std::max(most, of(t.index));
       for (const NodeId a : n.args) most = std::max(most, level[a.index]);
-      if (n.kind == NodeKind::Reduce) {
+      if (n.kind == NodeKind::Reduce && region_.live[i]) {
         if (levels_.size() <= most) levels_.resize(most + 1);
         levels_[most].push_back(NodeId(i));
         most++;
@@ -204,7 +208,7 @@ class RowKernel {
   }
   void emit_all(Emitter& emit, const std::vector<Result>& results,
                 const std::vector<Check>& checks) {
-    for (const Check& c : checks) b_.check(emit.value(c.condition), c.code);
+    emit_checks(b_, emit, checks);
     for (const Result& r : results) emit_result(b_, emit, r, buffers_.outputs[r.output]);
   }
 
@@ -214,7 +218,7 @@ class RowKernel {
   tile::TileBuilder b_;
   Buffers buffers_;
   Flat rows_, chunked_, outer_;
-  std::vector<AxisId> axes_;  // r, or none if there is one row
+  std::vector<AxisId> axes_;  // r, or none if a block has one row
   IndexId row_;
   std::vector<std::vector<NodeId>> levels_;
   std::vector<std::pair<NodeId, ValueId>> totals_;

@@ -37,7 +37,7 @@ Region scatter_region(const passes::KernelRequest& request, const ir::Eqn& e) {
     Coordinates to = at;
     Result result{map.at(source, at), 0, {}, {}};
     if (indexed) {
-      const NodeId slot = map.wrapped(map.at(e.inputs[1], {at[axis]}), base[axis], {});
+      const NodeId slot = map.checked(map.at(e.inputs[1], {at[axis]}), base[axis], {}, true);
       to[axis] = r.space.loaded(slot, base[axis]);
       result.guard.push_back({to[axis], 0, base[axis]});
     } else {
@@ -79,7 +79,7 @@ tile::Program generate_scatter(const passes::KernelRequest& request, const Targe
     b.begin_for(b.cst(0), b.dim(slots.size), {});
     bind_flat(b, emit, region, slots, b.scalar(b.for_index()), 0);
   }
-  emit_checks(b, emit, region);
+  emit_checks(b, emit, region.checks, flat ? 0 : 1);
   emit_result(b, emit, region.results[0], buffers.outputs[0]);
   if (loop) b.end_for({});
   b.program().block_elems =

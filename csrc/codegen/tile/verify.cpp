@@ -214,8 +214,8 @@ class Verifier {
 
   void loop_(const Inst& inst) {
     for (const IndexId i : {inst.index, inst.index_hi}) {
-      check_index(i, {});
-      if (i.index < p_.index.size()) expect(uniform(i), "tile-C11", "a loop bound is not uniform");
+      if (!expect(i.index < p_.index.size(), "tile-C1", "no such index node")) return;
+      if (expect(uniform(i), "tile-C11", "a loop bound is not uniform")) check_index(i, {});
     }
     const Block& body = inst.blocks[0];
     bool ok = body.params.size() == inst.args.size() + 1;
