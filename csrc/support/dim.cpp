@@ -104,7 +104,7 @@ Dim floordiv_by_const(const Dim& a, int64_t b) {
     } else if (t.coeff % b == 0) {
       whole.push_back({t.coeff / b, t.factors});
     } else {
-      g = std::gcd(g, t.coeff);
+      g = std::gcd(g, t.coeff % g);  // the least integer has no absolute value to take
       rest.push_back(t);
     }
   }
