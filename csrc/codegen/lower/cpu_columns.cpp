@@ -6,6 +6,7 @@
 // halving. The order depends on the extent and the kernel alone, never on threads.
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 #include "codegen/lower/cpu_lowering.h"
 #include "codegen/math/math.h"
@@ -22,7 +23,8 @@ using KValue = kir::ValueId;
 int CpuLowering::op_cost(const tile::Inst& inst, AxisId column) const {
   if (inst.op == tile::Op::load) {
     const auto stride = tile::const_stride(facts_.program(), inst.index, column);
-    return stride == 1 || stride == 0 ? 1 : 16;
+    const bool vector = stride == 1 || stride == 0 || stride == -1 || stride == 2;
+    return vector ? 1 : 16;
   }
   if (inst.op != tile::Op::pointwise) return inst.op == tile::Op::index_tile ? 2 : 0;
   const int rounding = is_half(inst.dtype) ? 4 : 0;
@@ -259,7 +261,7 @@ void CpuLowering::column_phase(AxisId column, const std::vector<const Root*>& ro
       std::clamp<int64_t>(target_.vector_bytes / cost.widest, 2, kir::kMaxLanes));
   lanes = static_cast<uint16_t>(
       std::min<uint64_t>(lanes, std::bit_ceil(static_cast<uint64_t>(capacity))));
-  size_t unroll = reduces ? (cost.ops <= 64 ? 4 : 2) : cost.ops <= 16 ? 2 : 1;
+  size_t unroll = reduces ? (cost.ops <= 16 ? 4 : 2) : cost.ops <= 16 ? 2 : 1;
   while (unroll > 1 && static_cast<int64_t>(unroll) * lanes > capacity) unroll /= 2;
 
   if (!fill_value_) hoist_roots(roots, column);

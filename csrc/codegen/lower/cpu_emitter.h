@@ -124,11 +124,12 @@ class Emitter {
   kir::ValueId splat(kir::ValueId v, uint16_t lanes);
 
   struct Access {
-    enum Kind { Scalar, Contiguous, Indexed } kind;
-    kir::ValueId index;
+    enum Kind { Scalar, Contiguous, EverySecond, Reversed, Indexed } kind;
+    kir::ValueId index;  // of lane 0; Indexed: of every lane
     uint32_t align = 0;
   };
   Access access(tile::BufferId buffer, tile::IndexId i, bool vector);
+  kir::ValueId load_shuffled(kir::ObjectId object, kir::Type t, const Access& a);
   Reg load(const tile::Inst& inst);
   kir::ValueId lane_mask(const Guard& g);  // with active; none: all lanes
   kir::ValueId kept_index(const KeptTile& array, int64_t* vector_stride);

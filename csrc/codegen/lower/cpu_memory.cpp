@@ -27,6 +27,10 @@ Emitter::Access Emitter::access(tile::BufferId buffer, tile::IndexId i, bool vec
   if (!vector) return {Access::Scalar, index(i), 0};
   const bool varying = varies(facts_.deps(i));
   const auto stride = varying ? tile::const_stride(program(), i, vector_.axis) : std::nullopt;
+  if (stride && (*stride == 2 || *stride == -1)) {
+    const KValue first = add(index(i, vector_.axis), mul(vector_.base, i64(*stride)));
+    return {*stride == 2 ? Access::EverySecond : Access::Reversed, first, 0};
+  }
   if (stride != 1) return {Access::Indexed, index_lanes(i), 0};
   // Vector steps are multiples of the lanes, so alignment is that of the base at column 0.
   const uint64_t element = static_cast<uint64_t>(byte_size(buf.dtype));
@@ -43,6 +47,22 @@ KValue Emitter::lane_mask(const Guard& g) {
   if (g.lanes) both(g.lanes);
   if (g.scalar) both(splat(g.scalar, lanes()));
   return m;
+}
+
+// Strides 2 and -1 are consecutive loads and a shuffle. The second load of stride 2 ends at the
+// last element that is wanted, so nothing beyond the access is read.
+KValue Emitter::load_shuffled(kir::ObjectId object, kir::Type t, const Access& a) {
+  const int n = t.lanes;
+  std::vector<int32_t> lanes;
+  if (a.kind == Access::Reversed) {
+    for (int l = 0; l < n; ++l) lanes.push_back(n - 1 - l);
+    const KValue v = b_.load(object, t, add(a.index, i64(1 - n)));
+    return b_.shuffle(v, v, std::move(lanes));
+  }
+  for (int l = 0; l < n; ++l) lanes.push_back(l < n / 2 ? 2 * l : 2 * l + 1);
+  const KValue low = b_.load(object, t, a.index);
+  const KValue high = b_.load(object, t, add(a.index, i64(n - 1)));
+  return b_.shuffle(low, high, std::move(lanes));
 }
 
 Reg Emitter::load(const tile::Inst& inst) {
@@ -70,7 +90,10 @@ Reg Emitter::load(const tile::Inst& inst) {
   const Access a = access(inst.buffer, inst.index, true);
   const KValue mask = lane_mask(g);
   KValue v;
-  if (a.kind == Access::Indexed)
+  if (a.kind == Access::Reversed || a.kind == Access::EverySecond) {
+    v = mask ? b_.gather(object, t, index_lanes(inst.index), mask, other())
+             : load_shuffled(object, t, a);
+  } else if (a.kind == Access::Indexed)
     v = b_.gather(object, t, a.index, mask ? mask : b_.constant({Elem::I1, t.lanes}, 1), other());
   else if (mask)
     v = b_.load_masked(object, t, a.index, mask, other());
@@ -103,8 +126,13 @@ void Emitter::store(const tile::Inst& inst) {
   const KValue v = to_storage(buf.dtype, exact(inst.args[0], lanes()));
   const Access a = access(inst.buffer, inst.index, true);
   const KValue mask = lane_mask(g);
-  if (a.kind == Access::Indexed) {
-    b_.scatter(object, a.index, v, mask ? mask : b_.constant({Elem::I1, lanes()}, 1));
+  if (a.kind == Access::Reversed && !mask) {
+    std::vector<int32_t> reversed;
+    for (int l = lanes(); l-- > 0;) reversed.push_back(l);
+    b_.store(object, add(a.index, i64(1 - lanes())), b_.shuffle(v, v, std::move(reversed)));
+  } else if (a.kind != Access::Contiguous) {
+    b_.scatter(object, index_lanes(inst.index), v,
+               mask ? mask : b_.constant({Elem::I1, lanes()}, 1));
   } else if (mask) {
     b_.store_masked(object, a.index, v, mask);
   } else {
