@@ -345,6 +345,7 @@ class _Importer:
     def _outputs(self, node: torch.fx.Node) -> None:
         outputs = node.args[0] if isinstance(node.args[0], (list, tuple)) else (node.args[0],)
         count = 0
+        bases: dict[torch.fx.Node, int] = {}
         for out in outputs:
             value = self._value(out) if isinstance(out, torch.fx.Node) else out
             if value is None:
@@ -355,7 +356,8 @@ class _Importer:
                     continue
                 strides = self.symbols.dims(out.meta["val"].stride()) if out.op != "get_attr" else None
                 self.builder.output(value.id, strides=strides)
-                self.signature.tensor_result(count)
+                base = _view_base(out)
+                self.signature.tensor_result(count, bases.setdefault(base, len(bases)), base in self.args)
                 count += 1
             elif isinstance(value, (int, torch.SymInt, _C.Dim)) and not isinstance(value, bool):
                 self.signature.int_result(self.symbols.dim(value))
@@ -363,6 +365,16 @@ class _Importer:
                 raise WholeGraph(f"result of type {type(value).__name__}")
         for argument, value in self.writes.items():
             self.builder.output(value.id, "state", self.inputs[argument])
+
+
+def _view_base(node: torch.fx.Node) -> torch.fx.Node:
+    """The node whose memory this one shows in eager: itself, or what it is a view of."""
+    while node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node):
+        producer = node.args[0].target if node.target is operator.getitem else node.target
+        if not getattr(producer, "is_view", False):
+            break
+        node = node.args[0]
+    return node
 
 
 def _map(fn: Callable[[Any], Any], tree: Any) -> Any:

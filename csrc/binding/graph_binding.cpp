@@ -313,10 +313,14 @@ void bind_signature(py::module_& m) {
              s.args.push_back({SignatureArg::Kind::Int, ValueId(), dim_in(d)});
            })
       .def("none_arg", [](Signature& s) { s.args.emplace_back(); })
-      .def("tensor_result",
-           [](Signature& s, uint32_t output) {
-             s.results.push_back({SignatureResult::Kind::Tensor, output, Dim()});
-           })
+      .def(
+          "tensor_result",
+          [](Signature& s, uint32_t output, uint32_t base, bool of_argument) {
+            s.results.push_back(
+                {SignatureResult::Kind::Tensor, output, Dim(), 0, base, of_argument});
+          },
+          py::arg("output"), py::arg("base"), py::arg("of_argument"),
+          "Results of one base may share memory; of_argument: the base is an argument.")
       .def("arg_result",
            [](Signature& s, uint32_t arg) {
              s.results.push_back({SignatureResult::Kind::Arg, 0, Dim(), arg});

@@ -199,10 +199,20 @@ Signature default_signature(const ir::Graph& graph) {
   for (uint32_t i = 0; i < graph.symbols().size(); ++i)
     s.args.push_back({SignatureArg::Kind::Int, {}, Dim::symbol(i)});
   for (const ValueId v : graph.inputs()) s.args.push_back({SignatureArg::Kind::Tensor, v, {}});
+  std::vector<uint32_t> base(graph.value_count());
+  for (const ValueId v : graph.inputs()) base[v.index] = v.index;
+  for (const ir::Eqn& e : graph.eqns()) {
+    const bool view = ir::is_view(e.info().kind) && ir::is_value(e.inputs[0]);
+    for (const ValueId v : e.outs)
+      base[v.index] = view ? base[std::get<ValueId>(e.inputs[0]).index] : v.index;
+  }
   uint32_t results = 0;
   for (const ir::GraphOutput& o : graph.outputs()) {
-    if (o.kind == ir::OutputKind::Result)
-      s.results.push_back({SignatureResult::Kind::Tensor, results++, {}});
+    if (o.kind != ir::OutputKind::Result) continue;
+    SignatureResult r{SignatureResult::Kind::Tensor, results++};
+    r.base = base[o.value.index];
+    r.of_argument = graph.is_input(ValueId(r.base));
+    s.results.push_back(std::move(r));
   }
   return s;
 }

@@ -17,14 +17,18 @@ struct SignatureArg {
   ir::ValueId value;  // Tensor: the graph input
   Dim expr;           // Int
 };
-// A Tensor result that is an argument, or a view of one, shares its memory: AOTAutograd owns alias
-// semantics. It is copied if the call overwrites the argument or may (a state, a donated argument).
 // Arg hands the argument back as it is after the call.
 struct SignatureResult {
   enum class Kind : uint8_t { Tensor, Int, None, Arg } kind = Kind::None;
-  uint32_t output = 0;  // Tensor: index among the graph's outputs (kind Result)
+  uint32_t output = 0;  // Tensor: index among the graph's outputs of kind Result
   Dim expr;             // Int
   uint32_t arg = 0;     // Arg: position among the callable's arguments
+  // Tensor: whose memory the result may show. Results of one base may share memory, as views of one
+  // tensor do in eager; results of different bases never do, whatever the graph made of a clone.
+  // `of_argument`: the base is an argument, which the result then shows without a copy (AOTAutograd
+  // owns alias semantics), unless the call overwrites it (a state) or may (a donated argument).
+  uint32_t base = 0;
+  bool of_argument = false;
 };
 // A graph input of storage Const: its bytes, contiguous.
 struct SignatureConst {

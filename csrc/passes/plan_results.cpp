@@ -1,6 +1,8 @@
 // The end of the plan: results first, then the states that were not updated in place, so that a
 // result which shows an argument's old contents is saved before they are overwritten. States whose
-// source lies in a buffer that another state overwrites (a swap) go through a transient.
+// source lies in a buffer that another state overwrites (a swap) go through a transient. Results
+// share memory only where eager's would: a clone may be the same value, and is still its own
+// memory.
 #include <algorithm>
 
 #include "passes/planner.h"
@@ -19,15 +21,23 @@ bool Planner::is_mutated(BufferId b) const {
   });
 }
 
-Place Planner::result_place(const GraphOutput& out) {
+// Whether the result may show the memory that the value has.
+bool Planner::may_show(BufferId buffer, const SignatureResult& result) {
+  const Buffer& b = writer_.buffer(buffer);
+  if (b.cls == BufferClass::Const) return false;
+  if (b.cls == BufferClass::Input)
+    return result.of_argument && !is_mutated(buffer) && !donated_[b.index];
+  const auto [it, first] = shown_.emplace(buffer.index, result.base);
+  return first || it->second == result.base;
+}
+
+Place Planner::result_place(const GraphOutput& out, const SignatureResult& result) {
   const ir::TensorType& type = graph_.type(out.value);
   const Place p = places_[out.value.index];
   const Window wanted{type.shape, out.layout ? out.layout->strides : contiguous_strides(type.shape),
                       0};
-  const Buffer& b = writer_.buffer(p.buffer);
-  const bool ours = b.cls != BufferClass::Const &&
-                    !(b.cls == BufferClass::Input && (is_mutated(p.buffer) || donated_[b.index]));
-  if (ours && same_strides(type.shape, p.window.strides, wanted.strides))
+  const bool fits = same_strides(type.shape, p.window.strides, wanted.strides);
+  if (fits && may_show(p.buffer, result))
     return {p.buffer, {type.shape, wanted.strides, p.window.offset}};
   // Axes that the caller wants broadcast are stored once.
   Place from = p;
@@ -37,7 +47,7 @@ Place Planner::result_place(const GraphOutput& out) {
   }
   from.window.shape = stored;
   const std::string_view reason =
-      ours ? "the caller wants other strides" : "the memory is not the caller's to keep";
+      fits ? "the memory is not the result's to keep" : "the caller wants other strides";
   Place to =
       copied(from, type.dtype, wanted.strides, BufferClass::Output, value_name(out.value), reason);
   to.window.shape = type.shape;
@@ -62,14 +72,16 @@ void Planner::results() {
                             std::to_string(outputs.size()));
       const GraphOutput& o = *outputs[r.output];
       const auto arg = input_args_.find(o.value.index);
-      const std::string key =
-          value_name(o.value) + (o.layout ? str(o.layout->strides) : std::string());
+      const std::string key = value_name(o.value) +
+                              (o.layout ? str(o.layout->strides) : std::string()) + " of " +
+                              std::to_string(r.base);
       if (const auto it = made.find(key); it != made.end()) {
         result = it->second;
-      } else if (arg != input_args_.end() && !is_mutated(places_[o.value.index].buffer)) {
+      } else if (arg != input_args_.end() && r.of_argument &&
+                 !is_mutated(places_[o.value.index].buffer)) {
         result = ResultArg{arg->second};
       } else {
-        result = ResultView{view_of(result_place(o), graph_.type(o.value).dtype)};
+        result = ResultView{view_of(result_place(o, r), graph_.type(o.value).dtype)};
       }
       made[key] = result;
     }

@@ -81,7 +81,8 @@ class Planner {
   // plan_results.cpp
   void results();
   void states();
-  Place result_place(const ir::GraphOutput& out);
+  Place result_place(const ir::GraphOutput& out, const SignatureResult& result);
+  bool may_show(program::BufferId buffer, const SignatureResult& result);
   bool is_mutated(program::BufferId b) const;
 
   const ir::Graph& graph_;
@@ -93,6 +94,7 @@ class Planner {
   std::vector<uint32_t> buffer_last_;        // by BufferId: last use of anything it holds
   std::map<uint32_t, uint32_t> input_args_;  // graph input value -> argument position
   std::vector<bool> donated_;                // by argument position
+  std::map<uint32_t, uint32_t> shown_;       // buffer -> base of the results that show it
   std::map<uint32_t, Place> copies_;         // value -> its contiguous copy
   ProgramWriter writer_;
   PlanResult out_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "golden.h"
@@ -108,6 +109,26 @@ TEST(Plan, DonatedArgumentIsNotShown) {
       [](Signature& s) { s.donated = {0}; });
   ASSERT_EQ(r.layout_copies.size(), 1u);
   EXPECT_EQ(r.program.buffers.back().cls, BufferClass::Output);
+}
+
+// %0 is what the graph made of y and y.clone(): equal values, two tensors.
+TEST(Plan, ResultsOfTwoBasesDoNotShareMemory) {
+  constexpr std::string_view text =
+      "graph @g(%x: f32[8]) -> (f32[8], f32[8], f32[8]) {\n"
+      "  %0 = exp %x : f32[8]\n  return %0, %0, %x\n}\n";
+  const PlanResult shared = plan_text(text);
+  EXPECT_TRUE(shared.layout_copies.empty());
+  const PlanResult apart = plan_text(text, [](Signature& s) {
+    s.results[1].base = 99;
+    s.results[2].of_argument = false;
+  });
+  EXPECT_EQ(apart.layout_copies.size(), 2u);
+  std::set<uint32_t> buffers;
+  for (const program::Result& r : apart.program.results) {
+    const program::ViewId v = std::get<program::ResultView>(r).view;
+    buffers.insert(apart.program.views[v.index].buffer.index);
+  }
+  EXPECT_EQ(buffers.size(), 3u);
 }
 
 TEST(Plan, MemoryLimit) {
