@@ -10,7 +10,10 @@
 #include <random>
 
 #include "codegen/kir/kir.h"
+#include "codegen/math/math.h"
+#include "ir/op.h"
 #include "runtime/kernel_store.h"
+#include "support/errors.h"
 
 namespace poot {
 namespace {
@@ -554,6 +557,33 @@ TEST_P(Exact, NonTemporalStoresAndAlignment) {
   h.check();
 }
 
+// The math library is made of these instructions; its long chains are what kernels run.
+class ExactMath : public Exact {};
+
+TEST_P(ExactMath, EveryFloatFunction) {
+  for (const int inputs : {1, 2}) {
+    Harness h(name("math" + std::to_string(inputs) + "_x"), lanes());
+    const std::vector<ObjectId> in = {h.input(Elem::F32, 0), h.input(Elem::F32, 1)};
+    int emitted = 0;
+    each(h, in, [&](std::span<const ValueId> v) {
+      std::vector<ValueId> out;
+      for (int op = 0; op < ir::kOpCount; ++op) {
+        const ir::OpInfo& info = ir::op_info(static_cast<ir::OpCode>(op));
+        if (info.kind > ir::OpKind::Compare || info.inputs != inputs) continue;
+        try {
+          out.push_back(math::emit(h.b, info.code, v.first(static_cast<size_t>(inputs)), true));
+          ++emitted;
+        } catch (const Unsupported&) {
+          // Integers only.
+        }
+      }
+      return out;
+    });
+    EXPECT_GT(emitted, 10);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Lanes, ExactMath, testing::Values(1, 16));
 INSTANTIATE_TEST_SUITE_P(Lanes, Exact, testing::Values(1, 4, 8, 16, 32));
 
 }  // namespace
