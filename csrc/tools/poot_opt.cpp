@@ -1,9 +1,9 @@
 // poot-opt: text in, text out. Parses a file of graphs, runs passes, prints; or parses, verifies
-// and prints a KIR kernel. `-` is standard input.
+// and prints a tile program or a KIR kernel. `-` is standard input.
 //
 //   poot-opt [--passes a,b | --all] [--target NAME] [--verify-only] [--print]
 //            [--evaluate [--seed N]] FILE
-//   poot-opt --kir FILE
+//   poot-opt --tile FILE     poot-opt --kir FILE
 //   poot-opt --constraints   every constraint id of graphs, their edits and their text, one a line
 //   poot-opt --list-passes
 //
@@ -20,6 +20,7 @@
 #include <sstream>
 
 #include "codegen/kir/kir.h"
+#include "codegen/tile/tile.h"
 #include "ir/graph.h"
 #include "ir/oracle.h"
 #include "ir/scalar_eval.h"
@@ -34,7 +35,7 @@ struct Usage : Error {
 };
 
 struct Command {
-  enum class Form { Graph, Kir, Constraints, ListPasses } form = Form::Graph;
+  enum class Form { Graph, Tile, Kir, Constraints, ListPasses } form = Form::Graph;
   std::vector<std::string> passes;
   bool all = false, verify_only = false, print = false, evaluate = false;
   uint64_t seed = 0;
@@ -79,6 +80,8 @@ Command read_command(int argc, char** argv) {
       c.evaluate = true;
     else if (arg == "--seed")
       c.seed = number(value());
+    else if (arg == "--tile")
+      c.form = Command::Form::Tile;
     else if (arg == "--kir")
       c.form = Command::Form::Kir;
     else if (arg == "--constraints")
@@ -200,6 +203,12 @@ void run(const Command& c) {
       for (const passes::PassInfo& p : passes::all_passes())
         std::printf("%s\t%s\n", std::string(p.name).c_str(), std::string(p.doc).c_str());
       return;
+    case Command::Form::Tile: {
+      const tile::Program p = tile::parse_program(read_text(c.file));
+      tile::verify_or_throw(p);
+      if (c.prints()) std::fputs(p.str().c_str(), stdout);
+      return;
+    }
     case Command::Form::Kir: {
       const kir::Kernel k = kir::parse_kernel(read_text(c.file));
       kir::verify_or_throw(k);
