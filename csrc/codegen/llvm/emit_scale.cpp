@@ -99,6 +99,18 @@ llvm::Value* Emitter::reciprocal(Value* v) {
 // i32 floor(log2|v|) of a finite nonzero v.
 llvm::Value* Emitter::exponent_of(Value* v) {
   const Format f = Format::of(v->getType());
+  if (features_.isa == Isa::X86 && features_.avx512 && lanes(v) > 1) {
+    const bool f32 = f.width == 32;
+    const unsigned piece = f32 ? 16 : 8;
+    Value* e = by_pieces({v}, piece, [&](llvm::ArrayRef<Value*> p) -> Value* {
+      llvm::Type* t = p[0]->getType();
+      const auto id =
+          f32 ? Intrinsic::x86_avx512_mask_getexp_ps_512 : Intrinsic::x86_avx512_mask_getexp_pd_512;
+      Value* mask = b_.getIntN(piece, (1u << piece) - 1);
+      return b_.CreateIntrinsic(t, id, {p[0], llvm::PoisonValue::get(t), mask, b_.getInt32(4)});
+    });
+    return float_to_signed(e, with_lanes(b_.getInt32Ty(), lanes(v)));
+  }
   llvm::Type* it = int_of(v);
   Value* magnitude = b_.CreateAnd(b_.CreateBitCast(v, it), int_splat(it, f.sign_mask - 1));
   Value* field = b_.CreateLShr(magnitude, int_splat(it, f.mantissa));
@@ -113,6 +125,20 @@ llvm::Value* Emitter::exponent_of(Value* v) {
 
 llvm::Value* Emitter::mantissa_of(Value* v) {
   const Format f = Format::of(v->getType());
+  if (features_.isa == Isa::X86 && features_.avx512 && lanes(v) > 1) {
+    const bool f32 = f.width == 32;
+    const unsigned piece = f32 ? 16 : 8;
+    return by_pieces({v}, piece, [&](llvm::ArrayRef<Value*> p) -> Value* {
+      llvm::Type* t = p[0]->getType();
+      const auto id = f32 ? Intrinsic::x86_avx512_mask_getmant_ps_512
+                          : Intrinsic::x86_avx512_mask_getmant_pd_512;
+      const int unsigned_from_one_to_two = 1 << 2;
+      return b_.CreateIntrinsic(
+          t, id,
+          {p[0], b_.getInt32(unsigned_from_one_to_two), llvm::PoisonValue::get(t),
+           b_.getIntN(piece, (1u << piece) - 1), b_.getInt32(4)});
+    });
+  }
   llvm::Type* it = int_of(v);
   Value* magnitude = b_.CreateAnd(b_.CreateBitCast(v, it), int_splat(it, f.sign_mask - 1));
   Value* zeros = binary(Intrinsic::ctlz, magnitude, b_.getFalse());

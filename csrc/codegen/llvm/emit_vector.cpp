@@ -4,8 +4,8 @@
 // shuffles and never as LLVM's reduction intrinsic, whose order is the target's. Integers and masks
 // may use the intrinsic: their order cannot show.
 //
-// A table of at most 32 f32 or i32 entries is kept in registers and read by a permute; a larger
-// one, or another element type, by loads.
+// A table of at most 32 f32 or i32 entries, or 16 of f64, is kept in registers and read by a
+// permute; a larger one, or another element type, by loads.
 #include "codegen/llvm/emitter.h"
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/IntrinsicsX86.h"
@@ -93,10 +93,30 @@ bool Emitter::emit_reduce(const kir::Inst& i) {
   return true;
 }
 
+llvm::Value* Emitter::permute_f64_table(const kir::Object& table, Value* index) {
+  if (!features_.avx512 || table.size > 16) return nullptr;
+  auto part = [&](unsigned from) {
+    llvm::SmallVector<double, 8> c;
+    for (unsigned l = from; l < from + 8; ++l)
+      c.push_back(__builtin_bit_cast(double, l < table.bits.size() ? table.bits[l] : 0));
+    return llvm::ConstantDataVector::get(context_, c);
+  };
+  Value* wide = b_.CreateZExtOrTrunc(index, with_lanes(b_.getInt64Ty(), lanes(index)));
+  return by_pieces({wide}, 8, [&](llvm::ArrayRef<Value*> p) -> Value* {
+    Value* low = part(0);
+    if (table.size <= 8)
+      return b_.CreateIntrinsic(low->getType(), Intrinsic::x86_avx512_permvar_df_512, {low, p[0]});
+    return b_.CreateIntrinsic(low->getType(), Intrinsic::x86_avx512_vpermi2var_pd_512,
+                              {low, p[0], part(8)});
+  });
+}
+
 // A table in registers; null if it does not fit.
 llvm::Value* Emitter::permute_table(const kir::Object& table, Value* index) {
   const unsigned n = lanes(index);
-  if (features_.isa != Isa::X86 || n == 1 || kir::bit_width(table.elem) != 32) return nullptr;
+  if (features_.isa != Isa::X86 || n == 1) return nullptr;
+  if (table.elem == kir::Elem::F64) return permute_f64_table(table, index);
+  if (kir::bit_width(table.elem) != 32) return nullptr;
   const unsigned piece = features_.avx512 ? 16 : 8;
   if (!features_.avx2 || table.size > piece * (features_.avx512 ? 2 : 1)) return nullptr;
   llvm::Type* elem = type(table.elem);

@@ -76,6 +76,7 @@ class Emitter {
   bool emit_reduce(const kir::Inst& i);
   Value* lookup(const kir::Inst& i);
   Value* permute_table(const kir::Object& table, Value* index);
+  Value* permute_f64_table(const kir::Object& table, Value* index);
   Value* lower_half(Value* v, bool upper);
 
   // emit_memory.cpp
