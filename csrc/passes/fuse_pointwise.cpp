@@ -12,7 +12,9 @@
 // other readers joins a region of its own iteration space as a further result, and regions that
 // share it become one. Views and literals are copied to each reader, since index maps cost nothing;
 // so is cheap arithmetic, where that saves the value from being stored at all. Everything else
-// starts a region, and what would have joined one is recorded as declined. At the end, regions of
+// starts a region, and what would have joined one is recorded as declined. A chain of views that
+// no strides can express, between a value made here and a product or call, is the result that its
+// region writes, so that the value is not copied into shape afterwards. At the end, regions of
 // one space that read a same value become one, so that it is read once.
 //
 // Why backwards: going forward, a producer meets its first reader before it is known whether the
@@ -21,6 +23,7 @@
 
 #include "passes/fusion_cost.h"
 #include "passes/iteration_space.h"
+#include "passes/layout.h"
 #include "passes/producer_fusion.h"
 
 namespace poot::passes {
@@ -47,6 +50,10 @@ class PointwiseFusion {
     const Readers readers = partition_.readers(e);
     const ir::Eqn& eqn = partition_.eqn(e);
     const bool view = ir::is_view(eqn.info().kind);
+    if (view && fusion_.context.options.fuse && readers.regions.empty() && writes_views(e)) {
+      open(e);
+      return;
+    }
     if (!fusion_.context.options.fuse) {
       if (!view) open(e);
     } else if (view || (eqn.info().kind == ir::OpKind::Source && is_free(graph_, eqn))) {
@@ -59,6 +66,32 @@ class PointwiseFusion {
       const std::string refusal = join_as_result(e, readers);
       if (!refusal.empty() && !fusion_.copy_to_all(e, readers)) settle(e, refusal);
     }
+  }
+
+  // e ends a chain of views, read by nothing else, that reorders a value made by an equation which
+  // a region can hold, in a way that strides do not express.
+  bool writes_views(uint32_t e) const {
+    std::vector<uint32_t> chain;
+    int32_t d = static_cast<int32_t>(e);
+    for (; d >= 0; d = def(partition_.eqn(chain.back()).inputs[0])) {
+      const auto at = static_cast<uint32_t>(d);
+      const ir::ValueId out = partition_.eqn(at).outs[0];
+      if (partition_.is_output(out) || (at != e && partition_.users(out).size() != 1)) return false;
+      if (!ir::is_view(partition_.eqn(at).info().kind)) break;
+      chain.push_back(at);
+    }
+    if (d < 0 || !fusion_.fusible(static_cast<uint32_t>(d))) return false;
+    Window w = Window::contiguous(fusion_.type(static_cast<uint32_t>(d)).shape);
+    for (auto at = chain.rbegin(); at != chain.rend(); ++at) {
+      const auto next = view_window(partition_.eqn(*at), w, fusion_.type(*at).shape);
+      if (!next) return true;
+      w = *next;
+    }
+    return false;
+  }
+
+  int32_t def(const ir::Operand& o) const {
+    return ir::is_value(o) ? graph_.def(std::get<ir::ValueId>(o)) : -1;
   }
 
   void settle(uint32_t e, const std::string& refusal) {

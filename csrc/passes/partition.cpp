@@ -144,15 +144,22 @@ const char* Partition::refuses(RegionIndex r, uint32_t e) const {
   const auto reads = merged_reads(r, e);
   if (reads.size() > kMaxRegionInputs && reads.size() > region.reads.size())
     return "the region would read more values than a kernel may";
+  if (only_read_by(r, e)) return nullptr;
   const Window w = window(r, kNoRegion, e);
   if (!w.admits(region.place) && !w.admits(e))
     return "another equation stands between producer and consumer";
   return nullptr;
 }
 
+// Such an equation suits the region's place: it came before it already, and nobody else waits.
+bool Partition::only_read_by(RegionIndex r, uint32_t e) const {
+  const Readers who = readers(e);
+  return !who.outside && who.regions.size() == 1 && who.regions[0] == r;
+}
+
 void Partition::join(RegionIndex r, uint32_t e) {
   DraftRegion& region = regions_[r];
-  if (!window(r, kNoRegion, e).admits(region.place)) region.place = e;
+  if (!only_read_by(r, e) && !window(r, kNoRegion, e).admits(region.place)) region.place = e;
   region.reads = merged_reads(r, e);
   region.members.push_back(e);
   home_[e] = r;

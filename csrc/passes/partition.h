@@ -86,6 +86,7 @@ class Partition {
   void narrow(Window& w, uint32_t e, bool member, RegionIndex a, RegionIndex b,
               uint32_t joining) const;
   Window window(RegionIndex a, RegionIndex b, uint32_t joining) const;
+  bool only_read_by(RegionIndex r, uint32_t e) const;
   std::vector<ir::ValueId> merged_reads(RegionIndex r, uint32_t e) const;
   void read_afresh(RegionIndex r);
   std::vector<uint32_t> in_order(const DraftRegion& r) const;

@@ -4,6 +4,10 @@
 // read from outside), the chain and the `attention` equation compute the same values by definition
 // of the group, and the chain goes: no score matrix is ever stored. A group that has been touched
 // keeps its primitive equations, and the first check that failed is recorded.
+//
+// Keys and values that a model repeats for the query heads that share them (broadcast over a new
+// axis, then merged with the heads) are read without the repetition: attention groups query heads
+// over fewer key heads by itself, and nothing is copied.
 #include <algorithm>
 
 #include "passes/pass.h"
@@ -12,10 +16,6 @@ namespace poot::passes {
 namespace {
 
 using ir::ValueId;
-
-struct Members {
-  std::vector<uint32_t> eqns;
-};
 
 // Index of the equation in whose place the attention equation goes, or the reason why not.
 struct Verdict {
@@ -54,11 +54,43 @@ Verdict judge(const ir::Graph& graph, const ir::Group& group, ir::GroupId id,
   return {place, ""};
 }
 
+// x [B, Hk, S, D], if the operand is x repeated for groups of heads:
+// reshape(broadcast(reshape x to [B, Hk, 1, S, D]) to [B, Hk, G, S, D]) to [B, Hk * G, S, D].
+std::optional<ir::Operand> without_repeats(const ir::Graph& graph, const ir::Operand& o) {
+  const auto made_by = [&](const ir::Operand& v, ir::OpCode op) -> const ir::Eqn* {
+    const int32_t d = ir::is_value(v) ? graph.def(std::get<ValueId>(v)) : -1;
+    return d >= 0 && graph.eqns()[d].op == op ? &graph.eqns()[d] : nullptr;
+  };
+  const ir::Eqn* merge = made_by(o, ir::OpCode::reshape);
+  const ir::Eqn* repeat = merge ? made_by(merge->inputs[0], ir::OpCode::broadcast) : nullptr;
+  const ir::Eqn* insert = repeat ? made_by(repeat->inputs[0], ir::OpCode::reshape) : nullptr;
+  if (!insert) return std::nullopt;
+  const Shape x = graph.type(insert->inputs[0]).shape, wide = graph.type(merge->inputs[0]).shape;
+  const Shape inserted = graph.type(repeat->inputs[0]).shape, merged = graph.type(o).shape;
+  if (x.size() != 4 || wide.size() != 5 || merged.size() != 4) return std::nullopt;
+  const bool repeats = inserted == Shape{x[0], x[1], 1, x[2], x[3]} &&
+                       wide == Shape{x[0], x[1], wide[2], x[2], x[3]} &&
+                       merged == Shape{x[0], x[1] * wide[2], x[2], x[3]};
+  return repeats ? std::optional(insert->inputs[0]) : std::nullopt;
+}
+
+// Operands of a group without the repetition of keys and values.
+std::vector<ir::Operand> attention_operands(const ir::Graph& graph, const ir::Group& group) {
+  std::vector<ir::Operand> operands = group.inputs;
+  if (operands.size() < 3) return operands;
+  const auto k = without_repeats(graph, operands[1]), v = without_repeats(graph, operands[2]);
+  if (k && v && graph.type(*k).shape[1] == graph.type(*v).shape[1]) {
+    operands[1] = *k;
+    operands[2] = *v;
+  }
+  return operands;
+}
+
 // The attention equation for a group, or nothing if the op refuses the group's types.
 std::optional<ir::Eqn> make_attention(ir::GraphEdit& edit, const ir::Graph& graph,
                                       const ir::Group& group, std::string& refusal) {
   try {
-    ir::Eqn made = edit.make(ir::OpCode::attention, group.inputs, group.attrs);
+    ir::Eqn made = edit.make(ir::OpCode::attention, attention_operands(graph, group), group.attrs);
     for (size_t i = 0; i < group.results.size(); ++i)
       if (i >= made.outs.size() || edit.type(made.outs[i]) != graph.type(group.results[i])) {
         refusal = "a result's type is not attention's";

@@ -1,0 +1,179 @@
+// The runner's switches, and what the fusion passes promise about size and time.
+#include "passes/pass.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+
+#include "passes/iteration_space.h"
+
+namespace poot::passes {
+namespace {
+
+const Target& test_target() {
+  static const Target target;
+  return target;
+}
+
+ir::TensorType f32(Shape shape) {
+  return {DType::F32, std::move(shape)};
+}
+
+// x[n] = x[n-1] + x[n-2]: every value is read twice.
+ir::Graph fibonacci(int steps) {
+  ir::Builder b("fibonacci");
+  ir::ValueId a = b.input(f32({64})), c = b.input(f32({64}));
+  for (int i = 0; i < steps; ++i) {
+    const ir::ValueId next = b.emit(i % 2 ? ir::OpCode::mul : ir::OpCode::add, {a, c});
+    a = c;
+    c = next;
+  }
+  b.output(c);
+  return b.finish();
+}
+
+ir::Graph chain(int steps) {
+  ir::Builder b("chain");
+  const ir::ValueId x = b.input(f32({64}));
+  ir::ValueId v = x;
+  for (int i = 0; i < steps; ++i)
+    v = b.emit(i % 3 ? ir::OpCode::add : ir::OpCode::sub, {v, i % 5 ? v : x});
+  b.output(v);
+  return b.finish();
+}
+
+size_t body_eqns(const ir::Graph& g) {
+  size_t n = 0;
+  for (const ir::Eqn& e : g.eqns()) n += e.body ? e.body->eqns().size() : 0;
+  return n;
+}
+
+// Processor time: other processes do not count.
+double seconds_of_passes(const ir::Graph& graph) {
+  double best = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    ir::Graph g = graph;
+    PassContext context{.target = test_target()};
+    const std::clock_t start = std::clock();
+    run_passes(g, context);
+    best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+  }
+  return best;
+}
+
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Environment() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+TEST(Passes, SharingDoesNotMultiplyWork) {
+  ir::Graph g = fibonacci(60);
+  PassContext context{.target = test_target()};
+  run_passes(g, context);
+  EXPECT_EQ(g.eqns().size(), 1u);
+  EXPECT_EQ(body_eqns(g), 60u);
+}
+
+TEST(Passes, LongChainsBecomeBoundedRegions) {
+  ir::Graph g = chain(2000);
+  PassContext context{.target = test_target()};
+  run_passes(g, context);
+  EXPECT_GE(g.eqns().size(), 10u);
+  EXPECT_LE(g.eqns().size(), 20u);
+  for (const ir::Eqn& e : g.eqns()) EXPECT_LE(e.body->eqns().size(), 200u);
+  EXPECT_EQ(body_eqns(g), 2000u);
+}
+
+TEST(Passes, TimeIsLinearInTheGraph) {
+  const double small = seconds_of_passes(chain(400)) / 400;
+  const double large = seconds_of_passes(chain(4000)) / 4000;
+  EXPECT_LE(large, 4 * small) << "seconds an equation: " << small << " and " << large;
+}
+
+TEST(Passes, EqualGraphsFuseEqually) {
+  std::string text;
+  for (int i = 0; i < 2; ++i) {
+    ir::Graph g = fibonacci(300);
+    PassContext context{.target = test_target()};
+    run_passes(g, context);
+    if (i == 0) text = g.str();
+    EXPECT_EQ(g.str(), text);
+  }
+}
+
+TEST(Passes, WithoutFusionEachEquationIsAKernel) {
+  ir::Graph g = chain(10);
+  PassContext context{.target = test_target(), .options = {.fuse = false}};
+  run_passes(g, context);
+  EXPECT_EQ(g.eqns().size(), 10u);
+  EXPECT_EQ(dispatch_count(g), 10u);
+  for (const ir::Eqn& e : g.eqns()) EXPECT_EQ(e.info().kind, ir::OpKind::Region);
+}
+
+TEST(Passes, RegionsKeepToTheirLimits) {
+  ir::Builder b("wide");
+  std::vector<ir::ValueId> in;
+  for (int i = 0; i < 100; ++i) in.push_back(b.input(f32({64})));
+  ir::ValueId sum = in[0];
+  for (int i = 1; i < 100; ++i) sum = b.emit(ir::OpCode::add, {sum, in[static_cast<size_t>(i)]});
+  b.output(sum);
+  ir::Graph g = b.finish();
+  PassContext context{.target = test_target()};
+  run_passes(g, context);
+  for (const ir::Eqn& e : g.eqns()) EXPECT_LE(e.inputs.size(), 24u);
+  EXPECT_LE(g.eqns().size(), 6u);
+  EXPECT_FALSE(context.declines.empty());
+}
+
+TEST(Passes, SkipAndStop) {
+  const Environment skip("POOT_SKIP", "cse,dce");
+  const Environment stop("POOT_STOP_AFTER", "fuse_row");
+  ir::Graph g = chain(3);
+  PassContext context{.target = test_target()};
+  run_passes(g, context);
+  std::vector<std::string> names;
+  for (const PassRecord& r : context.records) names.push_back(r.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"canonicalize", "recognize_attention", "fuse_row"}));
+}
+
+TEST(Passes, RoundTripsThroughText) {
+  const Environment roundtrip("POOT_ROUNDTRIP", "1");
+  ir::Graph g = fibonacci(20);
+  PassContext context{.target = test_target()};
+  EXPECT_NO_THROW(run_passes(g, context));
+}
+
+TEST(Passes, UnknownNameIsRefused) {
+  ir::Graph g = chain(3);
+  PassContext context{.target = test_target()};
+  const std::vector<std::string> names{"no_such_pass"};
+  try {
+    run_passes(g, context, names);
+    FAIL();
+  } catch (const InvalidGraph& e) {
+    EXPECT_EQ(e.constraint(), "pass-C1");
+  }
+}
+
+TEST(Spaces, OnePassOverTheSameElements) {
+  const SymbolTable symbols{{{2, 64}, 8}, {{2, 64}, 8}};
+  const Dim s0 = Dim::symbol(0), s1 = Dim::symbol(1);
+  const auto same = [&](const Shape& a, const Shape& b) { return same_space(a, b, symbols); };
+  EXPECT_TRUE(same({2, 3, 8}, {6, 8}));
+  EXPECT_TRUE(same({1, 6, 8}, {6, 8, 1}));
+  EXPECT_TRUE(same({6, 4}, {3, 8}));
+  EXPECT_FALSE(same({6, 4}, {4, 6}));
+  EXPECT_FALSE(same({6, 4}, {6, 5}));
+  EXPECT_TRUE(same({s0, 4, 16}, {s0, 64}));
+  EXPECT_TRUE(same({s0 * s1, 16}, {s0, s1, 16}));
+  EXPECT_FALSE(same({s0, 16}, {s1, 16}));
+}
+
+}  // namespace
+}  // namespace poot::passes
