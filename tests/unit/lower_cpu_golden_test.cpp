@@ -16,7 +16,7 @@
 #include "lower_cpu_test.h"
 #include "runtime/kernel_store.h"
 
-namespace poot::testing {
+namespace poot::lowering_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -129,4 +129,4 @@ INSTANTIATE_TEST_SUITE_P(Files, LowerCpuGolden, ::testing::ValuesIn(files()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace poot::testing
+}  // namespace poot::lowering_test

@@ -1,7 +1,7 @@
 // Lowering to the CPU's KIR: reductions, phases, kept tiles, loops with carried tiles.
 #include "lower_cpu_test.h"
 
-namespace poot::testing {
+namespace poot::lowering_test {
 namespace {
 
 using ir::OpCode;
@@ -282,4 +282,4 @@ TEST(LowerCpuRows, InPlaceRow) {
 }
 
 }  // namespace
-}  // namespace poot::testing
+}  // namespace poot::lowering_test

@@ -3,7 +3,7 @@
 
 #include "program/kernel_abi.h"
 
-namespace poot::testing {
+namespace poot::lowering_test {
 namespace {
 
 using ir::OpCode;
@@ -320,4 +320,4 @@ TEST(LowerCpu, RowMasks) {
 }
 
 }  // namespace
-}  // namespace poot::testing
+}  // namespace poot::lowering_test

@@ -11,7 +11,7 @@
 #include "codegen/codegen.h"
 #include "ir/scalar_eval.h"
 
-namespace poot::testing {
+namespace poot::lowering_test {
 
 inline Target cpu_target(uint32_t vector_bytes = 64) {
   Target t;
@@ -132,4 +132,4 @@ inline void compare(const tile::Program& p, const std::vector<Data>& data,
 
 inline constexpr int64_t kLengths[] = {0, 1, 15, 16, 17, 63, 64, 65, 4095, 4096, 4097};
 
-}  // namespace poot::testing
+}  // namespace poot::lowering_test

@@ -70,6 +70,18 @@ bool TileFacts::reduces(const tile::Inst& inst) const {
   return inst.op == tile::Op::reduce && program_.type(inst.args[0]).axes.at(inst.axis);
 }
 
+// The coordinate of an axis of capacity 1 is the constant 0, so an index does not name it; yet
+// where its extent is 0 there is nothing to load.
+AxisSet TileFacts::possibly_empty(const tile::Type& type) const {
+  AxisSet set = 0;
+  for (tile::AxisId a : type.axes) {
+    if (!a || program_.axes.at(a.index).capacity > 1) continue;
+    const tile::IndexNode& extent = program_.index.at(program_.axes[a.index].extent.index);
+    if (extent.op != IndexOp::Const || extent.value != 1) set |= bit(a);
+  }
+  return set;
+}
+
 std::vector<ValueId> TileFacts::operands(const tile::Inst& inst) const {
   std::vector<ValueId> out = inst.args;
   index_values(inst.index, out);
@@ -110,6 +122,7 @@ void TileFacts::compute_index_deps(uint32_t count) {
       if (d == nullptr || is_control(*d) || reduces(*d)) continue;
       AxisSet set = deps(d->mask);
       if (d->index) set |= index_deps_[d->index.index];
+      if (d->op == tile::Op::load) set |= possibly_empty(program_.types[v]);
       for (ValueId a : d->args) set |= deps_[a.index];
       if (set != deps_[v]) deps_[v] = set, changed = true;
     }

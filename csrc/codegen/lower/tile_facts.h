@@ -56,6 +56,7 @@ class TileFacts {
   void visit(const tile::Block& block, uint32_t& next_run);
   void note_uses(const tile::Inst& inst, uint32_t run);
   void define(const tile::Inst& inst, uint32_t run);
+  AxisSet possibly_empty(const tile::Type& type) const;
   void compute_index_deps(uint32_t count);
   void mark_live(const tile::Block& block);
 
