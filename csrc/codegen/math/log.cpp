@@ -40,16 +40,16 @@ Expr with_limits(Expr y, Expr x) {
   return select(ordinary, y, limit);
 }
 
-// log to a base whose log2 conversion is scale = 1 / ln(base), log of 2 in that base is two.
+// The logarithm to a base b: scale is 1 / ln b and two is log_b 2, each in two parts; two_hi is
+// short, so that its product with an exponent is exact. The tables hold log_b of the reciprocals.
 Expr log_to_base(Expr x, std::span<const float> hi_table, std::span<const float> lo_table,
                  double scale_hi, double scale_lo, double two_hi, double two_lo) {
   const Split s = split(x);
   const Expr r = fma(s.mantissa, lookup("log_t", kLogT, s.index), x.like(-1));
   const Expr l = lookup("log_hi", hi_table, s.index);
   const Expr l_tail = lookup("log_lo", lo_table, s.index);
-  const Expr hi =
-      fma(s.exponent, x.like(two_hi), l);  // two_hi is short: exact but for one rounding
-  const Expr hi_tail = fma(s.exponent, x.like(two_hi), l - hi);
+  const Expr hi = fma(s.exponent, x.like(two_hi), l);
+  const Expr hi_tail = l + fma(s.exponent, x.like(two_hi), -hi);
   // log1p(r) = r + r^2 q, scaled: p + p_tail
   const Expr rest = r * r * tail_polynomial(r);
   const Expr p = r * scale_hi;
