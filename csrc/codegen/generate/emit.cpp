@@ -208,6 +208,10 @@ Buffers declare_buffers(tile::TileBuilder& b, const passes::KernelRequest& reque
     const DType d = body.type(body.outputs()[i].value).dtype;
     out.outputs.push_back(
         b.buffer("out" + std::to_string(i), d, true, align(request.outputs[i], d)));
+    const int32_t over = i < request.in_place.size() ? request.in_place[i] : -1;
+    if (over < 0) continue;
+    b.program().buffers[out.outputs[i].index].shared = true;
+    b.program().buffers[out.inputs[static_cast<size_t>(over)].index].shared = true;
   }
   return out;
 }

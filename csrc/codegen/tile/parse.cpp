@@ -32,6 +32,7 @@ class Parser {
       c_.expect_word("align");
       b.align = c_.index();
       b.written = c_.take_word("out");
+      b.shared = c_.take_word("shared");
       p_.buffers.push_back(std::move(b));
     }
     while (c_.take_word("meta")) p_.meta.push_back(quoted_dim());

@@ -33,7 +33,8 @@ class Printer {
     out_ = "tile @" + p_.name + " {\n";
     for (const Buffer& b : p_.buffers)
       out_ += "  buffer " + b.name + " " + std::string(name(b.dtype)) + " align " +
-              std::to_string(b.align) + (b.written ? " out" : "") + "\n";
+              std::to_string(b.align) + (b.written ? " out" : "") + (b.shared ? " shared" : "") +
+              "\n";
     for (const Dim& d : p_.meta) out_ += "  meta \"" + d.str() + "\"\n";
     out_ += "  grid";
     for (const Dim& d : p_.grid) out_ += " \"" + d.str() + "\"";
