@@ -28,6 +28,11 @@ constexpr int64_t kTouchSeconds = 24 * 3600;
 constexpr int64_t kStaleSeconds = 3600;  // an unpublished file this old has lost its writer
 constexpr uint64_t kMaxArtifactBytes = uint64_t{256} << 20;
 
+// Small files cost a directory scan more than their bytes: the limit bounds their number too.
+uint64_t counted(uint64_t bytes) {
+  return std::max(bytes, ArtifactCache::kFileBytes);
+}
+
 std::string file_name(const Hash128& key) {
   return key.hex() + ".kernel";
 }
@@ -187,7 +192,7 @@ bool ArtifactCache::store(const Hash128& key, std::string_view bytes) {
         ".draft-" + std::to_string(::getpid()) + "-" + std::to_string(serial_++) + "-" + name;
     if (write_file(draft, header, bytes) &&
         ::renameat(fd_, draft.c_str(), fd_, name.c_str()) == 0) {
-      if (total_bytes_) *total_bytes_ += header.size() + bytes.size();
+      if (total_bytes_) *total_bytes_ += counted(header.size() + bytes.size());
       if (!total_bytes_ || *total_bytes_ > limit_bytes_) trim();
       return true;
     }
@@ -233,8 +238,9 @@ void ArtifactCache::trim() {
       ::unlinkat(fd_, name.c_str(), 0);
       continue;
     }
-    total += static_cast<uint64_t>(s.st_size);
-    if (!draft) files.push_back({s.st_mtime, name, static_cast<uint64_t>(s.st_size)});
+    const uint64_t size = counted(static_cast<uint64_t>(s.st_size));
+    total += size;
+    if (!draft) files.push_back({s.st_mtime, name, size});
   }
   ::closedir(dir);
   if (total > limit_bytes_) {

@@ -20,6 +20,7 @@ namespace poot::runtime {
 class ArtifactCache {
  public:
   static constexpr uint64_t kLimitBytes = uint64_t{512} << 20;
+  static constexpr uint64_t kFileBytes = 16 << 10;  // a file counts as this much at least
 
   // An empty directory name: no cache. Otherwise created if it does not exist; unusable: no cache,
   // and an event that says why.
@@ -35,6 +36,10 @@ class ArtifactCache {
   bool store(const Hash128& key, std::string_view bytes);
   // What went wrong since the last call.
   std::vector<std::string> take_events();
+
+  // Around a fork, so that the child finds the cache consistent.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
 
   // POOT_CACHE_DIR, else poot under XDG_CACHE_HOME or the home directory's .cache; empty under
   // POOT_NO_CACHE or without a home.

@@ -1,9 +1,9 @@
 // Memory, disk, worker, in this order. The caller's thread looks at the disk, since that takes less
 // time than waking another; a pool thread does everything after the compile (map, publish, fulfil).
 //
-// Fork: the prepare handler takes every store's mutex, so that the child finds them consistent. The
-// child has none of the pool's threads, so it leaks the pool, fails what was in flight and starts a
-// pool of its own when it needs one.
+// Fork: the prepare handler takes every store's mutexes, so that the child finds them consistent.
+// The child has none of the pool's threads, so it leaks the pool, fails what was in flight and
+// starts a pool of its own when it needs one.
 #include "runtime/kernel_store.h"
 
 #include <dlfcn.h>
@@ -106,16 +106,23 @@ Registry& registry() {
 
 void before_fork() {
   registry().mutex.lock();
-  for (KernelStore::State* s : registry().states) s->mutex.lock();
+  for (KernelStore::State* s : registry().states) {
+    s->mutex.lock();
+    s->cache.lock();
+  }
 }
 
 void after_fork_in_parent() {
-  for (KernelStore::State* s : registry().states) s->mutex.unlock();
+  for (KernelStore::State* s : registry().states) {
+    s->cache.unlock();
+    s->mutex.unlock();
+  }
   registry().mutex.unlock();
 }
 
 void after_fork_in_child() {
   for (KernelStore::State* s : registry().states) {
+    s->cache.unlock();
     if (s->pool) s->pool.release()->abandon_after_fork();
     for (auto it = s->entries.begin(); it != s->entries.end();) {
       if (it->second.found) {

@@ -7,6 +7,10 @@
 
 namespace poot::runtime {
 
+namespace {
+constexpr int kToleratedKills = 4;  // of workers on one kernel
+}
+
 WorkerPool::WorkerPool(Options options)
     : options_(std::move(options)), slots_(std::max(1u, options_.workers)) {}
 
@@ -110,10 +114,10 @@ CompileOutcome WorkerPool::compile(const WorkerRequest& first,
                                    std::unique_ptr<WorkerProcess>& worker, Slot& slot) {
   WorkerRequest request = first;
   CompileOutcome out;
-  bool retried = false;
+  int retries = 1, kills = kToleratedKills;
   while (true) {
     std::string error;
-    bool again = true;  // worth another try at this level
+    int* left = nullptr;  // what another try at this level is charged to
     try {
       ensure_worker(worker, slot);
       WorkerReply reply = worker->ask(request, options_.timeout);
@@ -124,15 +128,16 @@ CompileOutcome WorkerPool::compile(const WorkerRequest& first,
         return out;
       }
       error = std::move(reply.bytes);
-      again = false;
       if (reply.outcome == WorkerOutcome::Refused) {
         out.bytes = error;
         return out;
       }
     } catch (const WorkerFault& f) {
       error = f.what();
-      again = f.kind() != WorkerFault::Kind::TimedOut;
-      if (f.kind() == WorkerFault::Kind::TimedOut) ++timeouts_;
+      if (f.kind() == WorkerFault::Kind::TimedOut)
+        ++timeouts_;
+      else
+        left = f.kind() == WorkerFault::Kind::Killed ? &kills : &retries;
       drop_worker(worker, slot);
       ++restarts_;
       if (f.kind() == WorkerFault::Kind::Missing)
@@ -142,8 +147,8 @@ CompileOutcome WorkerPool::compile(const WorkerRequest& first,
         return out;
       }
     }
-    if (again && !retried) {
-      retried = true;
+    if (left && *left > 0) {
+      --*left;
       out.events.push_back(error + "; kernel retried in a fresh worker");
     } else if (request.opt_level > 0) {
       request.opt_level = 0;

@@ -1,8 +1,9 @@
 // A few threads, each with its own worker process, taking compile requests from one queue.
 //
 // A request that fails for the worker's fault is tried again: once in a fresh worker, then at
-// optimisation level 0; after a timeout or an error of LLVM's at level 0 at once. The pool itself
-// never throws and never ends the process.
+// optimisation level 0; after a timeout or an error of LLVM's at level 0 at once; a few times more
+// where somebody kills the workers, which tells nothing about the kernel. The pool itself never
+// throws and never ends the process.
 #pragma once
 
 #include <atomic>

@@ -112,7 +112,8 @@ void WorkerProcess::fault(Kind kind, const std::string& detail) {
       pid_ = -1;
       text += WIFSIGNALED(status) ? "died (signal " + std::to_string(WTERMSIG(status)) + ")"
                                   : "exited (code " + std::to_string(WEXITSTATUS(status)) + ")";
-      throw WorkerFault(kind, text);
+      const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+      throw WorkerFault(killed ? Kind::Killed : kind, text);
     }
   }
   throw WorkerFault(kind, text + detail);

@@ -16,7 +16,8 @@ class WorkerFault : public Error {
  public:
   enum class Kind : uint8_t {
     Missing,   // no such binary
-    Died,      // exited, was killed, or closed the socket
+    Died,      // exited, crashed, or closed the socket
+    Killed,    // by someone else (SIGKILL: a person, the system short of memory)
     TimedOut,  // did not answer in time
     Garbled,   // answered something else than a reply, or is another build
     Cancelled,

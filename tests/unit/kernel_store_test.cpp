@@ -162,6 +162,28 @@ TEST_F(Store, KilledMidCompileIsRetriedAndReported) {
   EXPECT_EQ(store.stats().worker_restarts, 1u);
 }
 
+TEST_F(Store, KilledAgainAndAgainIsStillCompiledAsAsked) {
+  options_.workers = 1;
+  KernelStore store(options_);
+  auto f = store.get(kernel("hook_slow"), target_);
+  int last = -1;
+  for (int kills = 0; kills < 3;) {
+    const std::vector<int> pids = store.worker_pids();
+    if (pids.empty() || pids[0] == last) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      continue;
+    }
+    last = pids[0];
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ASSERT_EQ(::kill(last, SIGKILL), 0);
+    ++kills;
+  }
+  const KernelArtifact a = f.get();
+  EXPECT_EQ(run(a), 7);
+  EXPECT_EQ(a.events.size(), 3u);
+  EXPECT_EQ(events_of(a).find("without optimisation"), std::string::npos) << events_of(a);
+}
+
 TEST_F(Store, KilledWhileIdleIsReplaced) {
   options_.workers = 1;
   KernelStore store(options_);
