@@ -89,6 +89,7 @@ class Emitter:
         self.builder = builder
         self.symbols = symbols
         self.meta: Any = None
+        self._ramps: dict[_C.Value, int | None] = {}
         self.args_meta: list[Any] = []  # fake tensors of the node's tensor arguments, in order
 
     # ---- results the node must have
@@ -144,7 +145,37 @@ class Emitter:
         return self.emit("full", operand, shape=tuple(shape))
 
     def iota(self, size: Any, dtype: torch.dtype = torch.int64, start: Any = 0, step: Any = 1) -> Val:
-        return self.emit("iota", dtype=DTYPE_NAMES[dtype], size=size, start=start, step=step)
+        out = self.emit("iota", dtype=DTYPE_NAMES[dtype], size=size, start=start, step=step)
+        if start == 0 and step == 1:
+            self._ramps[out.id] = None if size == 1 else 0
+        return out
+
+    # ---- ramps: values known to equal their own coordinate, which index as a view does
+
+    def is_ramp(self, x: Val) -> bool:
+        return x.id in self._ramps
+
+    def ramp_axis(self, x: Val) -> int | None:
+        """The axis whose coordinate x equals; None if x is all zeros."""
+        return self._ramps[x.id]
+
+    def _ramp_reshaped(self, x: Val, out: Val) -> Val:
+        axis = self._ramps.get(x.id, -1)
+        if axis is None:
+            self._ramps[out.id] = None
+        elif axis >= 0:
+            places = [i for i, d in enumerate(out.shape) if d != 1]
+            if len(places) == 1 and out.shape[places[0]] == x.shape[axis]:
+                self._ramps[out.id] = places[0]
+        return out
+
+    def _ramp_broadcast(self, x: Val, out: Val) -> Val:
+        axis = self._ramps.get(x.id, -1)
+        if axis is None:
+            self._ramps[out.id] = None
+        elif axis >= 0:
+            self._ramps[out.id] = axis + out.ndim - x.ndim
+        return out
 
     # ---- pointwise
 
@@ -215,11 +246,11 @@ class Emitter:
 
     def reshape(self, x: Val, shape: Sequence[Any]) -> Val:
         shape = tuple(shape)
-        return x if x.shape == shape else self.emit("reshape", x, shape=shape)
+        return x if x.shape == shape else self._ramp_reshaped(x, self.emit("reshape", x, shape=shape))
 
     def broadcast(self, x: Val, shape: Sequence[Any]) -> Val:
         shape = tuple(shape)
-        return x if x.shape == shape else self.emit("broadcast", x, shape=shape)
+        return x if x.shape == shape else self._ramp_broadcast(x, self.emit("broadcast", x, shape=shape))
 
     def transpose(self, x: Val, perm: Sequence[int]) -> Val:
         perm = [p % max(x.ndim, 1) for p in perm]

@@ -160,7 +160,10 @@ class _Importer:
 
     def _embed(self, tensor: torch.Tensor) -> Val:
         """A constant of the graph; one element is a literal."""
-        tensor = tensor.detach()
+        with torch.utils._python_dispatch._disable_current_modes():
+            return self._embed_real(tensor.detach())
+
+    def _embed_real(self, tensor: torch.Tensor) -> Val:
         if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.dtype not in DTYPE_NAMES:
             raise WholeGraph(f"constant on {tensor.device} of {tensor.dtype}")
         if tensor.numel() == 1 and tensor.dtype in KERNEL_DTYPES:

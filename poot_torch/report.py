@@ -120,7 +120,6 @@ class Region:
             "recompilation": self.recompilation,
             "recompile_reason": _recompile_reason(self.compile_id) if self.recompilation else "",
             "break": {"reason": self.break_reason, "sources": self.break_sources} if self.break_reason else None,
-            "graphs": [g.to_json() for g in self.graphs],
         }
 
 
@@ -191,6 +190,7 @@ class Report:
             "version": SCHEMA_VERSION,
             "totals": self.totals(),
             "regions": [r.to_json() for r in self.regions],
+            "graphs": [{"region": i, **g.to_json()} for i, r in enumerate(self.regions) for g in r.graphs],
         }
 
     def save(self, path: str | pathlib.Path) -> None:

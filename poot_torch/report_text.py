@@ -9,6 +9,9 @@ def render(data: dict[str, Any]) -> str:
     lines = _totals(data["totals"])
     for number, region in enumerate(data["regions"]):
         lines += ["", *_region(number, region)]
+        for graph in data["graphs"]:
+            if graph["region"] == number:
+                lines += _graph(graph)
     return "\n".join(lines)
 
 
@@ -41,8 +44,6 @@ def _region(number: int, region: dict[str, Any]) -> list[str]:
     if region["break"]:
         lines.append(f"  graph break: {region['break']['reason']}")
         lines += [f"    {s}" for s in region["break"]["sources"]]
-    for graph in region["graphs"]:
-        lines += _graph(graph)
     return lines
 
 

@@ -48,7 +48,7 @@ def relu6(e: Emitter, x: Val) -> Val:
 
 @lower(aten.threshold.default)
 def threshold(e: Emitter, x: Val, threshold: Any, value: Any) -> Val:
-    return e.where(e.compare("le", x, e.lit(threshold, x.dtype)), value, x, x.dtype)
+    return e.where(e.compare("le", x, threshold), value, x, x.dtype)
 
 
 @in_opmath(aten.silu.default)
@@ -101,7 +101,7 @@ def celu(e: Emitter, x: Val, alpha: Any = 1.0) -> Val:
 def softplus(e: Emitter, x: Val, beta: Any = 1, threshold: Any = 20) -> Val:
     scaled = e.mul(x, beta)
     soft = e.div(e.emit("log1p", e.emit("exp", scaled)), beta)
-    return e.where(e.compare("gt", scaled, e.lit(threshold, x.dtype)), x, soft, x.dtype)
+    return e.where(e.compare("gt", scaled, threshold), x, soft, x.dtype)
 
 
 @in_opmath(aten.mish.default)

@@ -34,6 +34,7 @@ def fill(e: Emitter, x: Val, value: Any) -> Val:
 
 
 @lower(
+    aten.zero.default,
     aten.zeros.default,
     aten.zeros_like.default,
     aten.new_zeros.default,

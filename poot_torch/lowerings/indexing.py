@@ -138,8 +138,35 @@ class _Indexed:
         self.index = given[0] if len(given) == 1 else _joint_index(e, given, sizes)
 
 
+def _ramp_view(e: Emitter, x: Val, indices: Any) -> Val | None:
+    """x indexed by coordinates of the result itself (masks are written so) is a view of x."""
+    at = [i for i, v in enumerate(indices) if v is not None]
+    given: list[Val] = [indices[i] for i in at]
+    if not given or at != list(range(at[0], at[-1] + 1)) or not all(e.is_ramp(v) for v in given):
+        return None
+    rank = max(v.ndim for v in given)
+    joint = e.out_shape[at[0] : at[0] + rank]
+    axes = [None if (a := e.ramp_axis(v)) is None else a + rank - v.ndim for v in given]
+    kept = [a for a in axes if a is not None]
+    if len(set(kept)) != len(kept):
+        return None
+    for source, axis in zip(at, axes, strict=True):
+        length = 1 if axis is None else joint[axis]
+        if e.builder.range(x.shape[source] - length)[0] < 0:
+            return None
+        x = e.slice(x, source, 0, length)
+    pairs = sorted(zip(axes, at, strict=True), key=lambda p: -1 if p[0] is None else p[0])
+    x = e.transpose(x, [*range(at[0]), *(s for _, s in pairs), *range(at[-1] + 1, x.ndim)])
+    apart = [joint[i] if i in kept else 1 for i in range(rank)]
+    y = e.reshape(x, (*x.shape[: at[0]], *apart, *x.shape[at[-1] + 1 :]))
+    return e.broadcast(y, e.out_shape)
+
+
 @lower(aten.index.Tensor, aten._unsafe_index.Tensor)
 def index_tensor(e: Emitter, x: Val, indices: Any) -> Val:
+    view = _ramp_view(e, x, indices)
+    if view is not None:
+        return view
     place = _Indexed(e, x, indices)
     return e.emit("gather", place.source, place.index, axis=place.axis)
 

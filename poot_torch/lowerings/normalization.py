@@ -137,6 +137,25 @@ def batch_norm_inference(
     return out, empty[0], empty[1]
 
 
+@lower(aten._native_batch_norm_legit.no_stats)
+def batch_norm_without_statistics(
+    e: Emitter, x: Val, weight: Val | None, bias: Val | None, training: bool, momentum: float, eps: float
+) -> tuple[Val, ...]:
+    out, mean, _, invstd = _of_this_batch(e, x, weight, bias, eps)
+    return out, e.cast(mean, e.meta[1].dtype), e.cast(invstd, e.meta[2].dtype)
+
+
+def _of_this_batch(e: Emitter, x: Val, weight: Val | None, bias: Val | None, eps: float) -> tuple[Val, Val, Val, Val]:
+    """(out, mean, biased variance, invstd) by the statistics of x itself."""
+    wide = opmath(x.dtype)
+    axes = [i for i in range(x.ndim) if i != 1]
+    channels = (x.shape[1],)
+    var, mean = moments(e, e.cast(x, wide), axes, 0)
+    var, mean = e.reshape(var, channels), e.reshape(mean, channels)
+    invstd = e.emit("reciprocal", e.emit("sqrt", e.add(var, eps)))
+    return _scale_shift(e, x, mean, invstd, weight, bias), mean, var, invstd
+
+
 @lower(aten._native_batch_norm_legit_functional.default)
 def batch_norm_training(
     e: Emitter,
@@ -152,14 +171,8 @@ def batch_norm_training(
     if not training:
         out, mean, invstd = batch_norm_inference(e, x, weight, bias, running_mean, running_var, momentum, eps)
         return out, mean, invstd, running_mean, running_var
-    wide = opmath(x.dtype)
-    axes = [i for i in range(x.ndim) if i != 1]
-    channels = (x.shape[1],)
-    var, mean = moments(e, e.cast(x, wide), axes, 0)
-    var, mean = e.reshape(var, channels), e.reshape(mean, channels)
-    invstd = e.emit("reciprocal", e.emit("sqrt", e.add(var, eps)))
-    out = _scale_shift(e, x, mean, invstd, weight, bias)
-    count = e.numel([x.shape[a] for a in axes])
+    out, mean, var, invstd = _of_this_batch(e, x, weight, bias, eps)
+    count = e.numel([d for i, d in enumerate(x.shape) if i != 1])
     if not isinstance(count, int):
         raise Declined("batch norm statistics over a symbolic size")
     unbiased = e.mul(var, count / max(count - 1, 1))

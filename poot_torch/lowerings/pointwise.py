@@ -104,8 +104,20 @@ def isinf(e: Emitter, x: Val) -> Val:
     return e.compare("eq", e.emit("abs", x), math.inf)
 
 
+@lower(aten.isposinf.default)
+def isposinf(e: Emitter, x: Val) -> Val:
+    return e.compare("eq", x, math.inf) if is_float(x.dtype) else e.full(False, x.shape, torch.bool)
+
+
+@lower(aten.isneginf.default)
+def isneginf(e: Emitter, x: Val) -> Val:
+    return e.compare("eq", x, -math.inf) if is_float(x.dtype) else e.full(False, x.shape, torch.bool)
+
+
 @lower(aten.isfinite.default)
 def isfinite(e: Emitter, x: Val) -> Val:
+    if not is_float(x.dtype):
+        return e.full(True, x.shape, torch.bool)
     return e.compare("lt", e.emit("abs", x), math.inf)
 
 
@@ -115,6 +127,8 @@ def isfinite(e: Emitter, x: Val) -> Val:
 def _scaled(e: Emitter, op: str, a: Any, b: Any, alpha: Any) -> Val:
     """a ± alpha*b. With alpha, eager multiplies and adds in opmath and rounds once."""
     dtype = e.promote(a, b)[1]
+    if isinstance(b, int) and b == 0 and isinstance(a, Val) and a.dtype == dtype and not is_float(dtype):
+        return a
     if alpha == 1:
         return e.pointwise(op, (a, b), dtype)
     if not is_float(dtype):
@@ -266,15 +280,24 @@ def _bitwise(op: str) -> Any:
     return fn
 
 
-for _op, _packet in {
-    "bit_and": aten.bitwise_and,
-    "bit_or": aten.bitwise_or,
-    "bit_xor": aten.bitwise_xor,
-    "shift_left": aten.bitwise_left_shift,
-    "shift_right": aten.bitwise_right_shift,
+for _op, _overloads in {
+    "bit_and": (aten.bitwise_and.Tensor, aten.bitwise_and.Scalar),
+    "bit_or": (aten.bitwise_or.Tensor, aten.bitwise_or.Scalar),
+    "bit_xor": (aten.bitwise_xor.Tensor, aten.bitwise_xor.Scalar),
+    "shift_left": (
+        aten.bitwise_left_shift.Tensor,
+        aten.bitwise_left_shift.Tensor_Scalar,
+        aten.__lshift__.Tensor,
+        aten.__lshift__.Scalar,
+    ),
+    "shift_right": (
+        aten.bitwise_right_shift.Tensor,
+        aten.bitwise_right_shift.Tensor_Scalar,
+        aten.__rshift__.Tensor,
+        aten.__rshift__.Scalar,
+    ),
 }.items():
-    _names = ("Tensor", "Tensor_Scalar") if _op.startswith("shift") else ("Tensor", "Scalar")
-    lower(*(getattr(_packet, n) for n in _names))(_bitwise(_op))
+    lower(*_overloads)(_bitwise(_op))
 
 
 def truth(e: Emitter, x: Val) -> Val:

@@ -1,0 +1,81 @@
+"""Operators without a lowering run through the dispatcher at their place, and are counted."""
+
+import torch
+from three_way import check
+from torch._dynamo.utils import counters
+
+import poot_torch
+from poot_torch.backend import poot
+
+F = torch.nn.functional
+
+
+@torch.no_grad()
+def test_single_operators():
+    check(
+        lambda x: torch.linalg.inv(x + 3 * torch.eye(4)) * 2, torch.rand(4, 4), fallbacks=["aten.linalg_inv_ex.default"]
+    )
+    check(lambda x: (x + 1).cumsum(0) * 2, torch.rand(4, 4), fallbacks=["aten.cumsum.default"])
+    check(lambda x: torch.sort(x * 2, dim=0), torch.rand(7, 3), fallbacks=["aten.sort.default"])
+    check(lambda x: torch.topk(x.t(), 2)[0] + 1, torch.rand(7, 3), fallbacks=["aten.topk.default"])
+
+
+@torch.no_grad()
+def test_other_dtypes():
+    check(lambda x: x.exp() + 1, torch.rand(4, dtype=torch.float64), fallbacks=["aten.exp.default", "aten.add.Tensor"])
+    check(
+        lambda x: (x + 1).float() * 2,
+        torch.arange(5, dtype=torch.uint8),
+        fallbacks=["aten.add.Tensor", "aten._to_copy.default"],
+    )
+
+
+@torch.no_grad()
+def test_layouts_around_a_fallback():
+    def fn(x):
+        y = (x * 2).transpose(0, 1)
+        z = torch.special.erfcx(y)
+        return z, z.t() + 1
+
+    check(fn, torch.rand(5, 3), fallbacks=["aten.special_erfcx.default"])
+
+
+@torch.no_grad()
+def test_views_by_fallback_own_their_memory():
+    check(lambda x: (x + 1).unfold(0, 3, 1) * 2, torch.rand(9), fallbacks=["aten.unfold.default"])
+
+
+@torch.no_grad()
+def test_dynamic_size_in_a_fallback():
+    torch._dynamo.reset()
+    counters.clear()
+
+    def fn(x):
+        return torch.topk(x, x.shape[0] // 2)[0] * 2 + x.sum()
+
+    compiled = torch.compile(fn, backend=poot, dynamic=True)
+    for n in (6, 10, 21):
+        x = torch.rand(n)
+        torch.testing.assert_close(compiled(x), fn(x))
+    assert counters["poot"]["fallback:aten.topk.default"] == 1
+
+
+@torch.no_grad()
+def test_whole_graph_runs_in_eager():
+    torch._dynamo.reset()
+    counters.clear()
+    z = torch.randn(3, dtype=torch.complex64).conj()
+    fn = lambda z: z.abs() * 2  # noqa: E731
+    got = torch.compile(fn, backend=poot)(z)
+    torch.testing.assert_close(got, fn(z))
+    met = [k for k in counters["poot"] if "fallback" in k]
+    assert met, "a fallback happened and nobody says so"
+    assert poot_torch.last_report().fallbacks
+
+
+@torch.no_grad()
+def test_nothing_is_counted_when_nothing_falls_back():
+    torch._dynamo.reset()
+    counters.clear()
+    torch.compile(lambda x: F.gelu(x) @ x, backend=poot)(torch.rand(4, 4))
+    assert not [k for k in counters["poot"] if "fallback" in k]

@@ -1,0 +1,61 @@
+"""What a user may pass, and what they are told when it is wrong."""
+
+import pytest
+import torch
+
+from poot_torch import OptionError, PootError, StrictError
+from poot_torch.backend import poot
+from poot_torch.options import MODES, Options, parse
+
+
+def test_defaults_and_modes():
+    assert parse(None, None) == Options()
+    for mode in MODES:
+        assert parse(mode, {}) == Options()
+    assert parse(None, {"strict": True, "fuse": False}) == Options(strict=True, fuse=False)
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "words"),
+    [
+        (None, {"stirct": True}, "nearest: 'strict'"),
+        (None, {"fuze": False}, "nearest: 'fuse'"),
+        ("max-autotun", None, "nearest: 'max-autotune'"),
+        (None, {"target": "cpuu"}, "nearest: 'cpu'"),
+        (None, {"strict": 1}, "takes bool"),
+        (None, {"memory_limit_bytes": -1}, "must not be negative"),
+    ],
+)
+def test_wrong_options_name_the_nearest(mode, options, words):
+    with pytest.raises(OptionError, match=words):
+        parse(mode, options)
+
+
+def test_wrong_option_reaches_the_user():
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="nearest: 'strict'"):
+        torch.compile(lambda x: x + 1, backend=poot, options={"stric": True})(torch.ones(2))
+
+
+def test_errors_have_one_base():
+    assert issubclass(StrictError, PootError) and issubclass(OptionError, ValueError)
+
+
+def test_strict_names_operator_dtypes_and_line():
+    torch._dynamo.reset()
+
+    def fn(x):
+        return torch.linalg.inv(x) + 1
+
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as failure:
+        torch.compile(fn, backend=poot, options={"strict": True})(torch.eye(3))
+    message = str(failure.value)
+    assert "StrictError" in message
+    assert "aten.linalg_inv_ex.default(f32): no lowering" in message
+    assert "test_options.py" in message and "return torch.linalg.inv(x) + 1" in message
+
+
+def test_strict_names_the_dtype_without_kernels():
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="no kernels for torch.float64"):
+        torch.compile(lambda x: x.exp(), backend=poot, options={"strict": True})(torch.ones(3, dtype=torch.float64))

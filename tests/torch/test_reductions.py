@@ -1,0 +1,166 @@
+"""Reductions, norms, products, convolution, pooling and attention."""
+
+import math
+
+import pytest
+import torch
+from three_way import check
+
+F = torch.nn.functional
+FLOATS = [torch.float32, torch.bfloat16]
+pytestmark = pytest.mark.usefixtures("inference")
+
+
+@pytest.fixture
+def inference():
+    with torch.no_grad():
+        yield
+
+
+def random(*shape, dtype=torch.float32, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_reductions(dtype):
+    def fn(x):
+        return {
+            "sum": x.sum(),
+            "sum_last": x.sum(-1),
+            "sum_first": x.sum(0, keepdim=True),
+            "sum_two": x.sum((0, 2)),
+            "sum_f32": x.sum(-1, dtype=torch.float32),
+            "mean": x.mean(),
+            "mean_last": x.mean(-1, keepdim=True),
+            "amax": x.amax(-1),
+            "amin": x.amin((0, 1)),
+            "max": x.max(),
+            "max_dim": x.max(1),
+            "min_dim": x.min(-1, keepdim=True),
+            "argmax": x.argmax(-1),
+            "argmin": x.argmin(),
+            "var": x.var(-1),
+            "std": x.std(),
+            "var_mean": torch.var_mean(x, (1, 2), correction=0),
+            "prod": x.prod(-1),
+            "any": (x > 2).any(-1),
+            "all": (x > -9).all(),
+            "logsumexp": x.logsumexp(-1),
+            "norm": x.norm(dim=-1),
+            "norm1": torch.linalg.vector_norm(x, 1, dim=(0, 1)),
+        }
+
+    check(fn, random(4, 7, 33, dtype=dtype), peer=False)
+
+
+def test_integer_reductions():
+    def fn(a):
+        return a.sum(), a.sum(0), a.amax(1), a.prod(1), a.cumsum(1), (a > 0).sum(1), (a > 0).cumsum(0), a.any(0)
+
+    check(fn, torch.randint(-3, 4, (5, 9)), peer=False, judge=False)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_softmax_and_norms(dtype):
+    def fn(x, w, b, image, cw):
+        return {
+            "softmax": F.softmax(x, -1),
+            "softmax_middle": F.softmax(x, 1),
+            "log_softmax": F.log_softmax(x, -1),
+            "softmax_f32": F.softmax(x, -1, dtype=torch.float32),
+            "layer_norm": F.layer_norm(x, (40,), w, b, 1e-5),
+            "layer_norm_plain": F.layer_norm(x, (5, 40)),
+            "rms_norm": F.rms_norm(x, (40,), w, 1e-6),
+            "group_norm": F.group_norm(image, 2, cw, cw, 1e-5),
+            "batch_norm": F.batch_norm(image, cw, cw.abs() + 0.5, cw, cw, False),
+            "instance_norm": F.instance_norm(image),
+        }
+
+    x, w, b = random(3, 5, 40, dtype=dtype), random(40, dtype=dtype, seed=1), random(40, dtype=dtype, seed=2)
+    check(fn, x, w, b, random(2, 4, 6, 5, dtype=dtype, seed=3), random(4, dtype=dtype, seed=4), peer=False)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_products(dtype):
+    def fn(a, b, bias, batch):
+        return {
+            "mm": a @ b,
+            "linear": F.linear(a, b.t(), bias),
+            "addmm": torch.addmm(bias, a, b, beta=0.5, alpha=2),
+            "bmm": batch @ batch.transpose(1, 2),
+            "baddbmm": torch.baddbmm(batch[:, :, :1], batch, batch.transpose(1, 2)),
+            "mv": a @ b[:, 0],
+            "dot": a[0] @ b[:, 0],
+            "fused": F.relu(a @ b + bias),
+            "einsum": torch.einsum("bij,kj->bik", batch, batch[0]),
+        }
+
+    a, b = random(5, 16, dtype=dtype), random(16, 8, dtype=dtype, seed=1)
+    check(fn, a, b, random(8, dtype=dtype, seed=2), random(3, 4, 16, dtype=dtype, seed=3), peer=False)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_convolution_and_pooling(dtype):
+    def fn(x, w, b, depthwise, up):
+        return {
+            "conv": F.conv2d(x, w, b, stride=2, padding=1),
+            "depthwise": F.conv2d(x, depthwise, padding=1, groups=4),
+            "transposed": F.conv_transpose2d(x, up, stride=2),
+            "conv1d": F.conv1d(x[:, :, 0], w[:, :, 0], b),
+            "max_pool": F.max_pool2d(x, 3, 2, 1),
+            "global": F.adaptive_avg_pool2d(x, 1),
+            "avg_pool": F.avg_pool2d(x, 2),
+        }
+
+    x = random(2, 4, 8, 8, dtype=dtype)
+    w, b = random(6, 4, 3, 3, dtype=dtype, seed=1), random(6, dtype=dtype, seed=2)
+    check(fn, x, w, b, random(4, 1, 3, 3, dtype=dtype, seed=3), random(4, 5, 2, 2, dtype=dtype, seed=4), peer=False)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("form", ["plain", "causal", "bool", "float", "scale", "grouped"])
+def test_attention(dtype, form):
+    q, k, v = (random(2, 4, 9, 16, dtype=dtype, seed=s) for s in range(3))
+    keep = torch.rand(2, 1, 9, 9, generator=torch.Generator().manual_seed(5)) > 0.3
+
+    def fn(q, k, v, keep):
+        if form == "causal":
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        if form == "bool":
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=keep)
+        if form == "float":
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=torch.where(keep, 0.0, -1.5).to(q.dtype))
+        if form == "scale":
+            return F.scaled_dot_product_attention(q, k, v, scale=0.5)
+        if form == "grouped":
+            return F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True)
+        return F.scaled_dot_product_attention(q, k, v)
+
+    check(fn, q, k, v, keep, peer=False)
+
+
+def test_attention_written_by_hand():
+    def fn(q, k, v):
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        return torch.softmax(scores, -1) @ v
+
+    check(fn, *(random(2, 3, 7, 8, seed=s) for s in range(3)))
+
+
+def test_dynamic_sizes():
+    from poot_torch.backend import poot
+
+    torch._dynamo.reset()
+
+    def fn(x, w):
+        y = F.layer_norm(x @ w, (w.shape[1],))
+        z = torch.cat([y, x[:, :2]], dim=1)[:, 1:]
+        return torch.softmax(z.reshape(-1), -1), y.flip(0), torch.arange(x.shape[0]) * 2
+
+    compiled = torch.compile(fn, backend=poot, dynamic=True, options={"strict": True})
+    for rows in (3, 8, 5):
+        x, w = random(rows, 6, seed=rows), random(6, 12)
+        got, want = compiled(x, w), fn(x, w)
+        for g, t in zip(got, want, strict=True):
+            torch.testing.assert_close(g, t)
+            assert g.stride() == t.stride()
