@@ -64,8 +64,6 @@ _NAMES = (
     "new_full",
     "norm",
     "aminmax",
-    "eye",
-    "linspace",
     "hardshrink",
     "softshrink",
     "_prelu_kernel",

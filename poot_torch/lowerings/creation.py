@@ -107,3 +107,10 @@ def tril(e: Emitter, x: Val, diagonal: int = 0) -> Val:
 @lower(aten.triu.default)
 def triu(e: Emitter, x: Val, diagonal: int = 0) -> Val:
     return _triangle(e, x, "ge", diagonal)
+
+
+@lower(aten.eye.default, aten.eye.m)
+def eye(e: Emitter, *_: Any, **__: Any) -> Val:
+    rows, cols = e.out_shape
+    hit = e.emit("eq", e.iota(cols), e.reshape(e.iota(rows), (rows, 1)))
+    return e.where(hit, 1, 0, e.out_dtype)
