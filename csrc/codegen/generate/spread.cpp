@@ -19,10 +19,14 @@ void bind_flat(tile::TileBuilder& b, Emitter& emit, const Region& region, const 
   Dim inner = 1;
   for (size_t i = flat.vars.size(); i-- > 0;) {
     const Dim extent = region.extent(flat.vars[i]);
-    tile::IndexId at = extent.is_const(0) ? b.cst(0) : b.div(index, b.dim(inner));
-    if (i > 0 && !extent.is_const(0)) at = b.mod(at, b.dim(extent));
+    tile::IndexId at = index;
+    if (!extent.is_const(
+            0)) {  // an empty variable has no positions: any index along the axes will do
+      at = b.div(index, b.dim(inner));
+      if (i > 0) at = b.mod(at, b.dim(extent));
+      inner = inner * extent;
+    }
     emit.bind(flat.vars[i].atom, {at, axes});
-    if (!extent.is_const(0)) inner = inner * extent;
   }
 }
 

@@ -83,7 +83,10 @@ IndexId TileBuilder::cst(int64_t v) {
   return intern({.op = IndexOp::Const, .value = v});
 }
 IndexId TileBuilder::coord(AxisId a) {
-  if (program_.axes.at(a.index).capacity == 1) return cst(0);
+  // Not for capacity 1 alone: an empty axis has no positions, and its accesses must still say that
+  // they are along it.
+  const Axis& axis = program_.axes.at(a.index);
+  if (axis.capacity == 1 && node(program_, axis.extent) == IndexNode{.value = 1}) return cst(0);
   return intern({.op = IndexOp::Coord, .ref = a.index});
 }
 IndexId TileBuilder::scalar(ValueId v) {
