@@ -1,6 +1,6 @@
 """poot-kernelc as a tool: what its code looks like, what it refuses, how it ends.
 
-That its code computes the right bits is tests/unit/worker_exact_test.cpp's matter.
+That its code computes the right bits is the matter of tests/unit/worker_arithmetic_test.cpp and worker_memory_test.cpp.
 """
 
 import re
