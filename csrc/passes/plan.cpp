@@ -14,6 +14,23 @@ using ir::Operand;
 using ir::OpKind;
 using ir::ValueId;
 
+namespace {
+
+// Keys repeated for grouped queries, [B, Hk, G, S, D] -> [B, Hk*G, S, D] with stride 0 along G, as
+// the [B, Hk, S, D] that the attention call repeats by itself.
+std::optional<Window> ungrouped(const ir::Eqn& eqn, const Window& w, const Shape& result) {
+  if (eqn.op != ir::OpCode::reshape || w.shape.size() != 5 || result.size() != 4) return {};
+  const bool same = result[0] == w.shape[0] && result[1] == w.shape[1] * w.shape[2] &&
+                    result[2] == w.shape[3] && result[3] == w.shape[4];
+  if (!same || !w.strides[2].is_const(0)) return {};
+  Window out = w;
+  out.shape.erase(out.shape.begin() + 2);
+  out.strides.erase(out.strides.begin() + 2);
+  return out;
+}
+
+}  // namespace
+
 Planner::Planner(const ir::Graph& graph, const Signature& signature, PassContext& context)
     : graph_(graph),
       signature_(signature),
@@ -121,6 +138,11 @@ void Planner::view() {
     return;
   }
   const ValueFacts& f = facts_[v.index];
+  if (const auto w = f.only_keys ? ungrouped(*eqn_, p.window, shape) : std::nullopt) {
+    set_place(v, {p.buffer, *w});
+    record(PlanKind::Alias, eqn_->info().name, "");
+    return;
+  }
   Place moved = copied(p, graph_.type(o).dtype, contiguous_strides(p.window.shape),
                        f.escapes ? BufferClass::Output : BufferClass::Arena, value_name(o),
                        "no strides express " + std::string(eqn_->info().name));

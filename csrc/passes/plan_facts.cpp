@@ -6,6 +6,15 @@
 //   return state %2 -> %cache
 //
 // A value that a result shows is never written into an input's buffer: the caller gets its own.
+//
+// Strides are carried likewise: what a later reshape can view, or the caller wants, need not be
+// copied. Attention's result lies as its query does, so heads that are merged after it ask the
+// query's producer to write [B, L, H, D]:
+//
+//   %q = fused …                                strides(%q) = [L*H*D, D, H*D, 1]
+//   %o, %lse = attention %q, %k, %v
+//   %t = transpose %o {perm=[0,2,1,3]}
+//   %r = reshape %t {shape=[B,L,H*D]}           a view
 #include "passes/plan_facts.h"
 
 #include "passes/layout.h"
@@ -20,9 +29,11 @@ using ir::ValueId;
 
 void collect_uses(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
   for (uint32_t i = 0; i < graph.eqns().size(); ++i) {
-    for (const ir::Operand& o : graph.eqns()[i].inputs) {
-      if (!ir::is_value(o)) continue;
-      ValueFacts& f = facts[std::get<ValueId>(o).index];
+    const Eqn& eqn = graph.eqns()[i];
+    for (size_t k = 0; k < eqn.inputs.size(); ++k) {
+      if (!ir::is_value(eqn.inputs[k])) continue;
+      ValueFacts& f = facts[std::get<ValueId>(eqn.inputs[k]).index];
+      f.only_keys = f.only_keys && eqn.op == ir::OpCode::attention && (k == 1 || k == 2);
       f.used = true;
       f.last_use = i;
     }
@@ -34,6 +45,7 @@ void collect_outputs(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
     ValueFacts& f = facts[out.value.index];
     f.used = true;
     f.last_use = kEnd;
+    f.only_keys = false;
     if (out.kind != ir::OutputKind::Result) continue;
     f.escapes = true;
     const Window wanted{
@@ -43,16 +55,21 @@ void collect_outputs(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
   }
 }
 
-// The strides of the operand that give its view the wanted ones.
+// The strides of the operand that give its view the strides that are wanted of it. A reshape that
+// nobody asks anything is best read in order; other views then pass on what keeps the last axis
+// dense, so that a producer is never made to write element by element for a reader's sake.
 std::optional<Shape> through_view(const ir::Graph& graph, const Eqn& eqn, ValueId operand,
-                                  const Shape& strides) {
+                                  const ValueFacts& to) {
   const Shape& from = graph.type(operand).shape;
+  const Shape& result = graph.type(eqn.outs[0]).shape;
   if (eqn.op == ir::OpCode::reshape)
-    return reshape_strides({graph.type(eqn.outs[0]).shape, strides, 0}, from);
-  if (eqn.op != ir::OpCode::transpose) return std::nullopt;
-  Shape out(from.size());
+    return reshape_strides({result, to.strides.value_or(contiguous_strides(result)), 0}, from);
+  if (eqn.op != ir::OpCode::transpose || !to.strides) return std::nullopt;
   const auto& perm = eqn.attr<std::vector<int64_t>>("perm");
-  for (size_t i = 0; i < perm.size(); ++i) out[perm[i]] = strides[i];
+  const bool keeps_last = !perm.empty() && perm.back() == static_cast<int64_t>(perm.size() - 1);
+  if (!to.escapes && !keeps_last) return std::nullopt;
+  Shape out(from.size());
+  for (size_t i = 0; i < perm.size(); ++i) out[perm[i]] = (*to.strides)[i];
   return out;
 }
 
@@ -63,11 +80,14 @@ void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
     const ValueId operand = std::get<ValueId>(eqn.inputs[0]);
     ValueFacts& from = facts[operand.index];
     const ValueFacts& to = facts[eqn.outs[0].index];
-    if (eqn.info().kind == OpKind::View && to.escapes) {
-      from.escapes = true;
-      from.last_use = kEnd;
-      if (to.strides && !from.strides)
-        from.strides = through_view(graph, eqn, operand, *to.strides);
+    if (eqn.info().kind == OpKind::View) {
+      if (to.escapes) {
+        from.escapes = true;
+        from.last_use = kEnd;
+      }
+      if (!from.strides) from.strides = through_view(graph, eqn, operand, to);
+    } else if (eqn.op == ir::OpCode::attention) {
+      if (to.strides && !from.strides) from.strides = to.strides;
     } else if (eqn.info().kind == OpKind::Update && to.state && !to.escapes && !from.state &&
                !graph.is_input(operand)) {
       from.state = to.state;

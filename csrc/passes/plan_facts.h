@@ -16,7 +16,8 @@ struct ValueFacts {
   uint32_t last_use = 0;         // index of the last equation that reads it, or kEnd
   bool escapes = false;          // a result, or what a result is a view of
   ir::ValueId state;             // the graph input whose buffer this value should be written into
-  std::optional<Shape> strides;  // escaping values: the strides that spare a copy
+  std::optional<Shape> strides;  // the strides that spare a copy later on
+  bool only_keys = true;         // used only as keys or values of attention
 };
 
 // Indexed by ValueId.

@@ -85,7 +85,7 @@ Place Planner::operand(const Operand& o, std::string_view reason, const Accept& 
     return it->second;
   }
   const ir::TensorType& type = graph_.type(v);
-  const Place c = copied(p, type.dtype, contiguous_strides(type.shape), BufferClass::Arena,
+  const Place c = copied(p, type.dtype, contiguous_strides(p.window.shape), BufferClass::Arena,
                          value_name(o), reason);
   buffer_last_[c.buffer.index] = kEnd;
   copies_.emplace(v.index, c);
