@@ -93,7 +93,10 @@ std::optional<Dim> Space::extreme(const Affine& a, int sign) const {
   for (const AffineTerm& t : a.terms) {
     const Range r = t.factor.range(symbols_);
     if (r.lo < 0 && r.hi > 0) return std::nullopt;
-    if ((r.lo >= 0) == (sign > 0)) out = out + t.factor * (atom(t.atom).bound - Dim(1));
+    if ((r.lo >= 0) == (sign > 0))
+      out = out + t.factor * (atom(t.atom).bound - Dim(1));
+    else if (atom(t.atom).negative)
+      return std::nullopt;
   }
   return out;
 }
@@ -131,11 +134,18 @@ Affine Space::floordiv(const Affine& a, const Dim& d) {
   Affine whole, rest;
   divide_terms(a, d, whole, rest);
   if (rest == Affine() || (proves_nonnegative(rest) && proves_less(rest, d))) return whole;
+  // The rest of a sum that is never negative may be, where the whole part was what kept it so.
+  if (!proves_nonnegative(rest) && proves_nonnegative(a)) {
+    whole = Affine();
+    rest = a;
+  }
   const auto highest = extreme(rest, 1);
   Dim bound = highest ? Dim::floordiv(*highest, d) + Dim(1) : Dim(int64_t{1} << 40);
-  return whole +
-         single(intern(
-             {.kind = AtomKind::Div, .bound = std::move(bound), .operand = rest, .divisor = d}));
+  return whole + single(intern({.kind = AtomKind::Div,
+                                .bound = std::move(bound),
+                                .negative = !proves_nonnegative(rest),
+                                .operand = rest,
+                                .divisor = d}));
 }
 
 Affine Space::mod(const Affine& a, const Dim& d) {

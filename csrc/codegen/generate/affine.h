@@ -40,8 +40,9 @@ Affine operator*(const Affine& a, const Dim& d);
 enum class AtomKind : uint8_t { Var, Div, Mod, Loaded };
 struct Atom {
   AtomKind kind = AtomKind::Var;
-  Dim bound;       // 0 <= atom < bound
-  Affine operand;  // Div, Mod
+  Dim bound;              // atom < bound
+  bool negative = false;  // whether it may be negative: a division outside its guard
+  Affine operand;         // Div, Mod
   Dim divisor;
   NodeId node;  // Loaded: the integer expression, already wrapped into [0, bound)
 };

@@ -109,8 +109,9 @@ bool split_one(const Region& r, const Liveness& live, const std::vector<Piece>& 
       const auto v = std::find_if(r.vars.begin(), r.vars.end(),
                                   [&](const IterVar& x) { return x.atom == t.atom; });
       if (v == r.vars.end()) continue;
-      const auto inner = divide_exactly(atom.divisor, t.factor);
-      if (!inner || inner->is_const(1)) continue;
+      const bool reversed = !r.space.proves_nonnegative(t.factor);  // by a flip
+      const auto inner = divide_exactly(atom.divisor, reversed ? t.factor * Dim(-1) : t.factor);
+      if (!inner || inner->is_const(1) || !r.space.proves_nonnegative(*inner)) continue;
       const auto outer = divide_exactly(r.extent(*v), *inner);
       if (!outer || outer->is_const(1) || outer->is_const(0)) continue;
       const Piece p = origin[static_cast<size_t>(v - r.vars.begin())];
