@@ -26,6 +26,8 @@
 namespace poot::passes {
 namespace {
 
+constexpr double kCheap = 10;  // picoseconds an element: hidden behind the load that it saves
+
 class RowFusion {
  public:
   RowFusion(ir::Graph& graph, PassContext& context)
@@ -97,7 +99,7 @@ class RowFusion {
 
   void place_pointwise(uint32_t e) {
     std::vector<RegionIndex> candidates = makers(e);
-    if (candidates.empty()) return;
+    if (candidates.empty() || feeds_other_reductions(e)) return;
     // Two regions over the same rows that meet here become one.
     for (size_t i = 1; i < candidates.size(); ++i)
       if (rows_[candidates[0]] == rows_[candidates[i]] &&
@@ -111,6 +113,17 @@ class RowFusion {
       if (refusal.empty()) return;
     }
     context_.declines.push_back({"fuse_row", value_label(graph_, e), refusal});
+  }
+
+  // Only reductions over other axes read it: it is cheaper to compute there than to store here.
+  bool feeds_other_reductions(uint32_t e) const {
+    const ir::ValueId out = partition_.eqn(e).outs[0];
+    if (partition_.is_output(out) || partition_.users(out).empty()) return false;
+    for (const uint32_t u : partition_.users(out))
+      if (partition_.eqn(u).info().kind != ir::OpKind::Reduce ||
+          row_shape(graph_, partition_.eqn(u)))
+        return false;
+    return evaluation_cost(graph_, partition_.eqn(e)) <= kCheap;
   }
 
   // Empty if e joined r with the views between them, else the reason why not.
@@ -185,10 +198,9 @@ class RowFusion {
     const Shape& own = shape(e);
     const ir::OpKind kind = eqn.info().kind;
     const bool lookup = eqn.op == ir::OpCode::gather && is_full(row, own);
-    // A lookup, or a value of one element a row, joins for one reader only: as a further result it
-    // would cost more than it saves.
-    const bool rowwise = (ir::is_pointwise(kind) || lookup) && beside_rows(row, e, reader) &&
-                         ((is_full(row, own) && !lookup) || only_reads(e, reader));
+    // A lookup joins for one reader only: as a further result it would cost more than it saves.
+    const bool rowwise = (ir::is_pointwise(kind) || (lookup && only_reads(e, reader))) &&
+                         beside_rows(row, e, reader);
     if (rowwise && fits(row, eqn) && !partition_.refuses(r, e)) {
       partition_.join(r, e);
       return true;
@@ -259,9 +271,22 @@ class RowFusion {
   bool worth_keeping(RegionIndex r) const {
     const RowShape& row = rows_[r];
     if (row.axes < row.full.size() && !row.rows.is_const(1)) return true;
-    for (const uint32_t m : partition_.region(r).members)
-      for (const ir::ValueId out : partition_.eqn(m).outs)
-        if (is_full(row, graph_.type(out).shape) && partition_.read_outside(out, r)) return true;
+    std::vector<uint32_t> members = partition_.region(r).members;
+    std::sort(members.begin(), members.end());
+    std::vector<uint32_t> after;  // members that depend on a reduction, ascending
+    for (const uint32_t m : members) {
+      bool depends = partition_.eqn(m).info().kind == ir::OpKind::Reduce;
+      for (const ir::Operand& o : partition_.eqn(m).inputs) {
+        int32_t d = def(o);
+        while (view(d)) d = def(partition_.eqn(static_cast<uint32_t>(d)).inputs[0]);
+        depends = depends || (d >= 0 && std::binary_search(after.begin(), after.end(),
+                                                           static_cast<uint32_t>(d)));
+      }
+      if (!depends) continue;
+      after.push_back(m);
+      const ir::ValueId out = partition_.eqn(m).outs[0];
+      if (is_full(row, graph_.type(out).shape) && partition_.read_outside(out, r)) return true;
+    }
     return false;
   }
 

@@ -43,6 +43,13 @@ Partition::Partition(const ir::Graph& graph)
   std::vector<uint32_t> next(user_start_.begin(), user_start_.end() - 1);
   each_operand([&](uint32_t e, uint32_t v) { user_list_[next[v]++] = e; });
   for (const ir::GraphOutput& out : graph.outputs()) output_[out.value.index] = true;
+  updated_at_.assign(graph.value_count(), INT64_MAX);
+  for (auto e = static_cast<uint32_t>(graph.eqns().size()); e-- > 0;)
+    if (eqn(e).info().effects == ir::Effects::Update && ir::is_value(eqn(e).inputs[0]))
+      updated_at_[std::get<ir::ValueId>(eqn(e).inputs[0]).index] = e;
+  for (const ir::Eqn& e : graph.eqns())
+    if (ir::is_view(e.info().kind) && ir::is_value(e.inputs[0]))
+      updated_at_[e.outs[0].index] = updated_at_[std::get<ir::ValueId>(e.inputs[0]).index];
 }
 
 std::span<const uint32_t> Partition::users(ir::ValueId v) const {
@@ -94,6 +101,8 @@ void Partition::narrow(Window& w, uint32_t e, bool member, RegionIndex a, Region
     if (!ir::is_value(o)) continue;
     const int32_t d = graph_.def(std::get<ir::ValueId>(o));
     if (d >= 0 && !inside(static_cast<uint32_t>(d))) w.lo = std::max(w.lo, place_of(d));
+    const int64_t updated = updated_at_[std::get<ir::ValueId>(o).index];
+    if (member && e < updated) w.hi = std::min(w.hi, updated);
   }
   if (!member) return;
   for (const ir::ValueId out : eqn(e).outs)
@@ -129,6 +138,12 @@ std::vector<ir::ValueId> Partition::merged_reads(RegionIndex r, uint32_t e) cons
   return reads;
 }
 
+bool Partition::reads_base(uint32_t e) const {
+  for (const ir::Operand& o : eqn(e).inputs)
+    if (ir::is_value(o) && updated_at_[std::get<ir::ValueId>(o).index] != INT64_MAX) return true;
+  return false;
+}
+
 RegionIndex Partition::open(uint32_t e, Shape space) {
   const auto r = static_cast<RegionIndex>(regions_.size());
   regions_.push_back({{e}, {}, {}, e, std::move(space), false});
@@ -153,6 +168,7 @@ const char* Partition::refuses(RegionIndex r, uint32_t e) const {
 
 // Such an equation suits the region's place: it came before it already, and nobody else waits.
 bool Partition::only_read_by(RegionIndex r, uint32_t e) const {
+  if (reads_base(e)) return false;
   const Readers who = readers(e);
   return !who.outside && who.regions.size() == 1 && who.regions[0] == r;
 }

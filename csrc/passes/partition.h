@@ -4,7 +4,8 @@
 //
 // Every unit (an equation, or a region) has a place in the order: an equation its index, a region
 // the index of one of its members. Invariant: a value's unit comes before the units that read it.
-// Joining keeps it, or is refused.
+// Joining keeps it, or is refused. What reads the base of an update before the update keeps coming
+// before it, so that the update can work in place.
 #pragma once
 
 #include <functional>
@@ -87,6 +88,7 @@ class Partition {
               uint32_t joining) const;
   Window window(RegionIndex a, RegionIndex b, uint32_t joining) const;
   bool only_read_by(RegionIndex r, uint32_t e) const;
+  bool reads_base(uint32_t e) const;
   std::vector<ir::ValueId> merged_reads(RegionIndex r, uint32_t e) const;
   void read_afresh(RegionIndex r);
   std::vector<uint32_t> in_order(const DraftRegion& r) const;
@@ -96,6 +98,7 @@ class Partition {
   const ir::Graph& graph_;
   std::vector<uint32_t> user_start_, user_list_;
   std::vector<bool> output_, dissolved_;
+  std::vector<int64_t> updated_at_;  // by value: the first update of it, or of what it views
   std::vector<RegionIndex> home_;
   std::vector<std::vector<RegionIndex>> copied_to_;  // by equation
   std::vector<DraftRegion> regions_;

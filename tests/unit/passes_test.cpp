@@ -139,7 +139,7 @@ TEST(Passes, SkipAndStop) {
   run_passes(g, context);
   std::vector<std::string> names;
   for (const PassRecord& r : context.records) names.push_back(r.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"canonicalize", "recognize_attention", "fuse_row"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"canonicalize", "recognize_attention", "sink", "fuse_row"}));
 }
 
 TEST(Passes, RoundTripsThroughText) {
