@@ -69,11 +69,27 @@ def import_graph(gm: torch.fx.GraphModule, name: str, weights: Mapping[int, str]
 
     Raises WholeGraph, with the graph untouched.
     """
-    return _Importer(gm, name, weights).run()
+    folded: dict[str, torch.Tensor] = {}
+    while True:
+        try:
+            return _Importer(gm, name, weights, folded).run()
+        except _Folded as found:
+            folded[found.node] = found.tensor
+
+
+class _Folded(Exception):
+    """A node turned out to be a constant. Constants are inputs, and inputs precede every equation,
+    so the import starts again with this one known."""
+
+    def __init__(self, node: str, tensor: torch.Tensor) -> None:
+        super().__init__(node)
+        self.node, self.tensor = node, tensor
 
 
 class _Importer:
-    def __init__(self, gm: torch.fx.GraphModule, name: str, weights: Mapping[int, str]) -> None:
+    def __init__(
+        self, gm: torch.fx.GraphModule, name: str, weights: Mapping[int, str], folded: Mapping[str, torch.Tensor]
+    ) -> None:
         self.gm = gm
         self.weights = weights
         self.builder = _C.Builder(name)
@@ -86,7 +102,8 @@ class _Importer:
         self.args: dict[torch.fx.Node, int] = {}  # positions of tensor arguments
         self.inputs: dict[torch.fx.Node, _C.Value] = {}  # their values on entry
         self.writes: dict[torch.fx.Node, Val] = {}  # argument -> what its buffer becomes
-        self.constants: dict[str, Any] = {}
+        self.folded = folded  # by node name
+        self.constants: dict[str, Val] = {}  # by attribute or node name
         self.lowerings = registry()
 
     def run(self) -> Imported:
@@ -97,6 +114,7 @@ class _Importer:
             written = {n.args[0] for n in nodes if n.target is aten.copy_.default}
             for position, node in enumerate(inputs):
                 self._argument(position, node, node in written)
+            self._embed_arrays(nodes)
             for node in nodes:
                 if node.op == "call_function":
                     self._call(node)
@@ -149,36 +167,43 @@ class _Importer:
         self.env[node] = self.emitter.wrap(value)
         self.args[node], self.inputs[node] = position, value
 
-    def _constant(self, node: torch.fx.Node) -> Val:
-        key = str(node.target)
-        if key not in self.constants:
-            tensor = operator.attrgetter(key)(self.gm)
-            if not isinstance(tensor, torch.Tensor):
-                raise WholeGraph(f"constant {key} of type {type(tensor).__name__}", key, source_line(node))
-            self.constants[key] = self._embed(tensor)
-        return self.constants[key]
-
-    def _embed(self, tensor: torch.Tensor) -> Val:
-        """A constant of the graph; one element is a literal."""
-        with torch.utils._python_dispatch._disable_current_modes():
-            return self._embed_real(tensor.detach())
-
-    def _embed_real(self, tensor: torch.Tensor) -> Val:
+    def _attribute(self, node: torch.fx.Node) -> torch.Tensor:
+        tensor = operator.attrgetter(str(node.target))(self.gm)
+        if not isinstance(tensor, torch.Tensor):
+            raise WholeGraph(f"constant of type {type(tensor).__name__}", str(node.target), source_line(node))
         if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.dtype not in DTYPE_NAMES:
-            raise WholeGraph(f"constant on {tensor.device} of {tensor.dtype}")
-        if tensor.numel() == 1 and tensor.dtype in KERNEL_DTYPES:
-            return self.emitter.full(tensor.item(), tensor.shape, tensor.dtype)
-        dense = tensor.contiguous()
+            raise WholeGraph(f"constant on {tensor.device} of {tensor.dtype}", str(node.target), source_line(node))
+        return tensor
+
+    def _embed_arrays(self, nodes: list[torch.fx.Node]) -> None:
+        """Every constant of more than one element becomes an input of storage Const."""
+        with torch.utils._python_dispatch._disable_current_modes():
+            for node in nodes:
+                if node.op == "get_attr" and isinstance(operator.attrgetter(str(node.target))(self.gm), torch.Tensor):
+                    self._embed(str(node.target), self._attribute(node))
+                elif node.name in self.folded:
+                    self._embed(node.name, self.folded[node.name])
+
+    def _embed(self, key: str, tensor: torch.Tensor) -> None:
+        if key in self.constants or (tensor.numel() == 1 and tensor.dtype in KERNEL_DTYPES):
+            return
         value = self.builder.input(DTYPE_NAMES[tensor.dtype], list(tensor.shape), storage="const")
-        data = dense.reshape(-1).view(torch.uint8).numpy().tobytes() if dense.numel() else b""
+        data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
         self.signature.constant(value, data)
-        return self.emitter.wrap(value)
+        self.constants[key] = self.emitter.wrap(value)
+
+    def _constant(self, key: str, tensor: torch.Tensor) -> Val:
+        """An embedded array, or a literal for one element."""
+        if key not in self.constants:
+            with torch.utils._python_dispatch._disable_current_modes():
+                self.constants[key] = self.emitter.full(tensor.detach().item(), tensor.shape, tensor.dtype)
+        return self.constants[key]
 
     # ---- nodes
 
     def _value(self, node: torch.fx.Node) -> Any:
         if node.op == "get_attr":
-            return self._constant(node)
+            return self._constant(str(node.target), self._attribute(node))
         value = self.env[node]
         if isinstance(value, Unbindable):
             raise value
@@ -237,6 +262,9 @@ class _Importer:
 
     def _lower(self, node: torch.fx.Node) -> None:
         self._begin(node)
+        if node.name in self.folded:
+            self.env[node] = self._constant(node.name, self.folded[node.name])
+            return
         args, kwargs = self._arguments(node)
         operands = [a for a in _leaves((args, kwargs)) if isinstance(a, Val)]
         reason = self._unsuitable(node, operands)
@@ -252,9 +280,9 @@ class _Importer:
                 reason = f"size: {e}"
         if reason is None:
             self.env[node] = result
-        elif not operands and (folded := self._fold(node, args, kwargs)) is not None:
-            self.env[node] = folded
         else:
+            if not operands:
+                self._fold(node, args, kwargs)
             self.env[node] = self._opaque(node, args, kwargs, reason)
 
     def _unsuitable(self, node: torch.fx.Node, operands: list[Val]) -> str | None:
@@ -282,17 +310,18 @@ class _Importer:
                     )
         return None
 
-    def _fold(self, node: torch.fx.Node, args: Any, kwargs: Any) -> Val | None:
-        """The value of a small constant expression, such as linspace; None if it is not one."""
+    def _fold(self, node: torch.fx.Node, args: Any, kwargs: Any) -> None:
+        """Raises _Folded for a small constant expression, such as linspace."""
         val = node.meta["val"]
         if torch.Tag.nondeterministic_seeded in node.target.tags or not isinstance(val, torch.Tensor):
-            return None
-        if val.device.type != "cpu" or not all(isinstance(d, int) for d in val.shape):
-            return None
-        if val.numel() > _LARGEST_FOLDED or any(isinstance(a, _C.Dim) for a in _leaves((args, kwargs))):
-            return None
-        with torch.utils._python_dispatch._disable_current_modes():
-            return self._embed(node.target(*args, **kwargs))
+            return
+        if val.device.type != "cpu" or val.layout is not torch.strided or val.dtype not in DTYPE_NAMES:
+            return
+        if not all(isinstance(d, int) for d in val.shape) or val.numel() > _LARGEST_FOLDED:
+            return
+        if not any(isinstance(a, _C.Dim) for a in _leaves((args, kwargs))):
+            with torch.utils._python_dispatch._disable_current_modes():
+                raise _Folded(node.name, node.target(*args, **kwargs))
 
     # ---- eager's kernels
 
