@@ -90,6 +90,21 @@ TEST(GenerateElementwise, contiguous_dims_merge_into_one_axis) {
   EXPECT_EQ(p.axes[0].capacity, 512);
 }
 
+TEST(GenerateElementwise, large_results_bypass_the_cache_unless_in_place) {
+  const auto nontemporal = [](const char* n, std::vector<int32_t> in_place) {
+    passes::KernelRequest r = make_request({.graph = replace(R"(graph @g(%x: f32[N]) -> (f32[N]) {
+      %0 = neg %x : f32[N]
+      return %0
+    })",
+                                                             "N", n)});
+    r.in_place = std::move(in_place);
+    return codegen::generate(r, Target::parse("x86-64-v4")).schedule.nontemporal;
+  };
+  EXPECT_TRUE(nontemporal("16777216", {}));
+  EXPECT_FALSE(nontemporal("16777216", {0}));
+  EXPECT_FALSE(nontemporal("65536", {}));
+}
+
 TEST(GenerateElementwise, views) {
   run_tile_case({.graph = R"(graph @g(%x: f32[2,6,32], %y: f32[2,4,6,8]) -> (f32[2,4,6,8]) {
     %0 = reshape %x {shape=[2,6,4,8]} : f32[2,6,4,8]

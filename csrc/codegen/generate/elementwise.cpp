@@ -46,7 +46,7 @@ bool transposed(const Region& r, const IterVar& outer, const IterVar& inner) {
 
 }  // namespace
 
-tile::Program generate_elementwise(const passes::KernelRequest& request, const Target&) {
+tile::Program generate_elementwise(const passes::KernelRequest& request, const Target& target) {
   const ir::Graph& body = *request.body;
   if (body.outputs().empty()) throw Unsupported(request.name, "a kernel without outputs");
   const Region region = elementwise_region(request);
@@ -79,6 +79,7 @@ tile::Program generate_elementwise(const passes::KernelRequest& request, const T
   emit_checks(b, emit, region.checks);
   for (const Result& result : region.results)
     emit_result(b, emit, result, buffers.outputs[result.output]);
+  b.program().schedule.nontemporal = bypasses_cache(request, target);
   b.program().block_elems = (flat ? 1 : height) * width;
   return b.finish();
 }

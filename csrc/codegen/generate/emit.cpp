@@ -216,4 +216,16 @@ Buffers declare_buffers(tile::TileBuilder& b, const passes::KernelRequest& reque
   return out;
 }
 
+bool bypasses_cache(const passes::KernelRequest& request, const Target& target) {
+  constexpr uint64_t kTimesCache = 4;
+  const ir::Graph& body = *request.body;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < body.outputs().size(); i++) {
+    if (i < request.in_place.size() && request.in_place[i] >= 0) return false;
+    const ir::TensorType& t = body.type(body.outputs()[i].value);
+    bytes += static_cast<uint64_t>(numel(t.shape).hint(body.symbols()) * byte_size(t.dtype));
+  }
+  return bytes >= kTimesCache * target.cache_bytes;
+}
+
 }  // namespace poot::codegen

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/generate/iteration_space.h"
+#include "codegen/target.h"
 #include "codegen/tile/tile.h"
 
 namespace poot::codegen {
@@ -66,5 +67,8 @@ struct Buffers {
 };
 Buffers declare_buffers(tile::TileBuilder& b, const passes::KernelRequest& request,
                         size_t skip = 0);
+
+// Whether stores should go past the cache: results far larger than it, none written in place.
+bool bypasses_cache(const passes::KernelRequest& request, const Target& target);
 
 }  // namespace poot::codegen

@@ -151,7 +151,7 @@ tile::Program generate_reduce(const passes::KernelRequest& request, const Target
   if (!shape) return generate_elementwise(request, target);
   const Region region = reduction_region(request, *shape, false);
   if (one_level(region) && runs_across(region)) return AcrossKernel(request, region).run();
-  return emit_rows(request, region, kResident);
+  return emit_rows(request, region, target, kResident);
 }
 
 }  // namespace poot::codegen

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/generate/iteration_space.h"
+#include "codegen/target.h"
 #include "codegen/tile/tile.h"
 
 namespace poot::codegen {
@@ -25,6 +26,6 @@ Region reduction_region(const passes::KernelRequest& request, const ReductionSha
 // Writes rows x columns kernels, columns being the reduced dims: see row.cpp. `resident_limit`: the
 // longest row that is reduced in one piece.
 tile::Program emit_rows(const passes::KernelRequest& request, const Region& region,
-                        int64_t resident_limit);
+                        const Target& target, int64_t resident_limit);
 
 }  // namespace poot::codegen

@@ -39,6 +39,8 @@ class RowKernel {
         buffers_(declare_buffers(b_, request)),
         rows_(flatten(region, region.vars_of(Role::Free))) {}
 
+  void bypass_cache(bool yes) { b_.program().schedule.nontemporal = yes; }
+
   tile::Program resident(const Flat& columns, int64_t capacity) {
     const int64_t height = row_capacity(rows_.size, columns.size, capacity, symbols_);
     begin_rows(height);
@@ -228,9 +230,10 @@ class RowKernel {
 }  // namespace
 
 tile::Program emit_rows(const passes::KernelRequest& request, const Region& region,
-                        int64_t resident_limit) {
+                        const Target& target, int64_t resident_limit) {
   const std::vector<IterVar> reduced = region.vars_of(Role::Reduced);
   RowKernel kernel(request, region);
+  kernel.bypass_cache(bypasses_cache(request, target));
   if (reduced.size() > 1) return kernel.streaming();
   const Flat columns = flatten(region, reduced);
   const int64_t most = columns.size.range(request.body->symbols()).hi;
@@ -244,7 +247,7 @@ tile::Program generate_row(const passes::KernelRequest& request, const Target& t
   if (!shape->trailing) throw Unsupported(request.name, "row reductions over leading axes");
   const Region region = reduction_region(request, *shape, true);
   const bool constant = numel(shape->reduced).is_const();
-  return emit_rows(request, region, constant ? kResident : INT64_MAX);
+  return emit_rows(request, region, target, constant ? kResident : INT64_MAX);
 }
 
 }  // namespace poot::codegen
