@@ -90,6 +90,19 @@ TEST(GenerateElementwise, contiguous_dims_merge_into_one_axis) {
   EXPECT_EQ(p.axes[0].capacity, 512);
 }
 
+TEST(GenerateElementwise, interleaved_pairs_keep_long_columns) {
+  const tile::Program p =
+      run_tile_case({.graph = R"(graph @g(%x: f32[9,40], %y: f32[9,40]) -> (f32[9,80]) {
+    %0 = reshape %x {shape=[9,40,1]} : f32[9,40,1]
+    %1 = reshape %y {shape=[9,40,1]} : f32[9,40,1]
+    %2 = neg %1 : f32[9,40,1]
+    %3 = concat %0, %2 {axis=2} : f32[9,40,2]
+    %4 = reshape %3 {shape=[9,80]} : f32[9,80]
+    return %4
+  })"});
+  EXPECT_EQ(p.axes.back().capacity, 360);
+}
+
 TEST(GenerateElementwise, large_results_bypass_the_cache_unless_in_place) {
   const auto nontemporal = [](const char* n, std::vector<int32_t> in_place) {
     passes::KernelRequest r = make_request({.graph = replace(R"(graph @g(%x: f32[N]) -> (f32[N]) {

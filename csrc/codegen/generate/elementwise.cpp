@@ -6,6 +6,8 @@
 //
 // Where some access is contiguous along the rows and strided along the columns (a transpose), tiles
 // are square, so that the lines that a column touches are still cached for the next row.
+#include <algorithm>
+
 #include "codegen/generate/generators.h"
 #include "codegen/generate/spread.h"
 #include "support/errors.h"
@@ -14,6 +16,20 @@ namespace poot::codegen {
 namespace {
 
 constexpr int64_t kSquare = 64;
+constexpr int64_t kFewColumns = 16;
+
+// An innermost variable of a few elements (interleaved pairs, RGB) makes a poor column: the one
+// around it takes its place, with strided accesses. Returns how many rows then share cache lines,
+// which a block should hold together.
+int64_t widen_columns(const Region& region, std::vector<IterVar>& vars) {
+  if (vars.size() < 2) return 1;
+  const SymbolTable& symbols = region.space.symbols();
+  IterVar &inner = vars[vars.size() - 1], &outer = vars[vars.size() - 2];
+  const int64_t few = region.extent(inner).hint(symbols);
+  if (few >= kFewColumns || few >= region.extent(outer).hint(symbols)) return 1;
+  std::swap(inner, outer);
+  return std::max<int64_t>(few, 1);
+}
 
 Region elementwise_region(const passes::KernelRequest& request) {
   const ir::Graph& body = *request.body;
@@ -53,15 +69,17 @@ tile::Program generate_elementwise(const passes::KernelRequest& request, const T
   const SymbolTable& symbols = body.symbols();
 
   std::vector<IterVar> vars = region.vars;
+  const int64_t together = widen_columns(region, vars);
   std::vector<IterVar> column_vars;
   if (!vars.empty()) {
     column_vars.push_back(vars.back());
     vars.pop_back();
   }
   const Flat rows = flatten(region, vars), columns = flatten(region, column_vars);
-  int64_t width = column_capacity(columns.size, symbols);
+  int64_t width = column_capacity(columns.size, symbols, kBlockElems / together);
   int64_t height = row_capacity(rows.size, columns.size, width, symbols);
-  if (!vars.empty() && transposed(region, vars.back(), column_vars[0]) && width > kSquare) {
+  if (!vars.empty() && transposed(region, vars.back(), column_vars[0]) && width > kSquare &&
+      region.extent(vars.back()).hint(symbols) >= kFewColumns) {
     width = kSquare;
     height = row_capacity(rows.size, kSquare, kSquare, symbols);
   }

@@ -22,7 +22,19 @@ using tile::ValueId;
 
 constexpr int64_t kResident = 4096;      // a longer reduced axis is reduced by chunks
 constexpr int64_t kSteps = 256;          // of one accumulator before it is added to an outer one
-constexpr int64_t kAcrossColumns = 512;  // accumulators of a block: they stay in registers or L1
+constexpr int64_t kAcrossColumns = 512;  // accumulators of a block at most: they stay in L1
+constexpr int64_t kNarrowest = 64;       // columns of a block at least: whole cache lines
+constexpr int64_t kBlocksPerCore = 4;
+
+// Columns of a block: narrow enough that every core gets some. How columns are divided does not
+// change any sum.
+int64_t across_columns(const Dim& rows, const Dim& columns, const SymbolTable& symbols,
+                       const Target& target) {
+  const int64_t wanted = kBlocksPerCore * target.cores;
+  const int64_t bands = std::max<int64_t>(1, wanted / std::max<int64_t>(rows.hint(symbols), 1));
+  const int64_t width = (columns.hint(symbols) / bands + 63) / 64 * 64;
+  return column_capacity(columns, symbols, std::clamp(width, kNarrowest, kAcrossColumns));
+}
 
 // Whether more loads are contiguous along the innermost kept variable than along the reduced one.
 bool runs_across(const Region& r) {
@@ -51,12 +63,12 @@ class AcrossKernel {
         reductions_.push_back(NodeId(i));
   }
 
-  tile::Program run() {
+  tile::Program run(const Target& target) {
     std::vector<IterVar> kept = region_.vars_of(Role::Free);
     const Flat columns = flatten(region_, {kept.back()});
     kept.pop_back();
     rows_ = flatten(region_, kept);
-    const int64_t width = column_capacity(columns.size, symbols_, kAcrossColumns);
+    const int64_t width = across_columns(rows_.size, columns.size, symbols_, target);
     row_ = b_.cst(0);
     if (!rows_.size.is_const(1)) {
       b_.grid(1, rows_.size);
@@ -150,7 +162,7 @@ tile::Program generate_reduce(const passes::KernelRequest& request, const Target
   const auto shape = reduction_shape(*request.body);
   if (!shape) return generate_elementwise(request, target);
   const Region region = reduction_region(request, *shape, false);
-  if (one_level(region) && runs_across(region)) return AcrossKernel(request, region).run();
+  if (one_level(region) && runs_across(region)) return AcrossKernel(request, region).run(target);
   return emit_rows(request, region, target, kResident);
 }
 

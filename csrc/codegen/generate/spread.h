@@ -26,7 +26,8 @@ BlockedAxis blocked_axis(tile::TileBuilder& b, const SymbolTable& symbols, const
 
 // Elements of a block that keep a value's tile in the first-level cache and a launch short.
 inline constexpr int64_t kBlockElems = 4096;
-// Columns of a block: all of them if they fit, else equal parts that are multiples of 64.
+// Columns of a block: all of them if they fit in `limit`, else equal parts that are multiples
+// of 64.
 int64_t column_capacity(const Dim& size, const SymbolTable& symbols, int64_t limit = kBlockElems);
 // Rows of a block, so that it has about kBlockElems elements.
 int64_t row_capacity(const Dim& rows, const Dim& columns, int64_t capacity,
