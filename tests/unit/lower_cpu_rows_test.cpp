@@ -269,6 +269,38 @@ TEST(LowerCpuRows, ValuesUsedInALoopAreKept) {
     compare(p, {Data::random(kF32, n, 1), Data(kF32, n * m2)}, {n, m2});
 }
 
+// A row over one divisor: multiplication by the reciprocal and a correction must give the
+// quotient's bits, for any dividend and divisor.
+TEST(LowerCpuRows, DivisionByARowsValueIsExact) {
+  TileBuilder b("row_divisor");
+  const BufferId x = b.buffer("x", kF32, false), d = b.buffer("d", kF32, false),
+                 out = b.buffer("out", kF32, true);
+  const Rows at = rows(b, kN, 4096, 8);
+  const ValueId v = b.load(x, at.at, {at.r, at.c});
+  const ValueId divisor = b.load(d, at.row, {at.r, AxisId()});
+  b.store(out, at.at, b.pointwise(OpCode::div, kF32, {v, divisor}));
+  const tile::Program p = b.finish();
+  EXPECT_NE(codegen::lower_cpu(p, cpu_target()).str().find(" fma "), std::string::npos);
+  const int64_t n = 1000, m = 48;
+  std::vector<Data> data{Data(kF32, n * m), Data(kF32, m), Data(kF32, n * m)};
+  std::mt19937 rng(5);
+  // Rows of moderate, of any, and of special values.
+  const uint32_t special[] = {0,          0x80000000, 1,          0x807fffff, 0x00800000,
+                              0x7f7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0x3f800000};
+  for (int64_t r = 0; r < m; ++r) {
+    const uint32_t any = static_cast<uint32_t>(rng());
+    data[1].set(r, r < 10 ? special[r] : r % 2 == 0 ? (any & 0x007fffff) | 0x40000000 : any);
+    for (int64_t c = 0; c < n; ++c) {
+      const uint32_t bits = static_cast<uint32_t>(rng());
+      data[0].set(r * n + c, r % 3 == 0 ? bits
+                             : c % 97 == 0 && r % 3 == 1
+                                 ? special[bits % 10]
+                                 : (bits & 0x807fffff) | (0x38000000 + (bits >> 7 & 0x0f800000)));
+    }
+  }
+  compare(p, data, {n, m});
+}
+
 // In place: a row is read before it is overwritten, though the maximum needs it earlier.
 TEST(LowerCpuRows, InPlaceRow) {
   TileBuilder b("in_place");

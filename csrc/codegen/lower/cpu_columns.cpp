@@ -285,8 +285,11 @@ void CpuLowering::column_phase(AxisId column, const std::vector<const Root*>& ro
       positions(roots, {column, base, lanes, {}}, acc, unroll, u);
     }
   };
-  if (fixed && *fixed / stride == 1) {
-    main_step(emit_.i64(0));
+  // Short constant rows are written out: what depends on constant columns alone (the guards of a
+  // concatenation) is then decided when the kernel is compiled.
+  const bool written_out = fixed && *fixed / lanes <= 8 && *fixed / lanes * cost.ops <= 128;
+  if (fixed && *fixed >= stride && (written_out || *fixed / stride == 1)) {
+    for (int64_t i = 0; i + stride <= *fixed; i += stride) main_step(emit_.i64(i));
   } else if (!fixed || *fixed >= stride) {
     acc = b.for_loop(emit_.i64(0), done, emit_.i64(stride), acc,
                      [&](KValue i, std::span<const KValue> carried) {

@@ -77,6 +77,8 @@ class Emitter {
   void end_hoist() { hoisted_.clear(); }
 
   // --- memory
+  // While set, consecutive loads also ask for the next position along this row axis.
+  void prefetch_ahead(tile::AxisId row) { ahead_ = row; }
   void store(const tile::Inst& inst);
   void check(const tile::Inst& inst);
   void keep(tile::ValueId v, const KeptTile& array, kir::ValueId value);  // writes the position
@@ -106,13 +108,6 @@ class Emitter {
   kir::ValueId from_storage(DType d, kir::ValueId stored);  // bool: i8 -> i1
 
  private:
-  struct Scope {
-    std::unordered_map<uint32_t, Reg> values;
-    std::map<std::pair<uint32_t, uint32_t>, kir::ValueId> index;   // (node, zeroed axis)
-    std::unordered_map<uint32_t, kir::ValueId> index_lanes;        // node
-    std::map<std::pair<uint32_t, uint16_t>, kir::ValueId> splats;  // (KIR value, lanes)
-    std::map<int64_t, kir::ValueId> constants;
-  };
   const Reg* find(tile::ValueId v) const;
   Reg eval(tile::ValueId v);
   Reg eval_pointwise(const tile::Inst& inst);
@@ -121,6 +116,20 @@ class Emitter {
   Reg eval_constant(const ir::Scalar& value);
   Reg from_integer(kir::ValueId i64_value, DType dtype);
   void report_zero_divisor(kir::ValueId divisor);
+  struct Reciprocal {
+    kir::ValueId value, usable;  // 1 / divisor; whether the divisor is of moderate size
+  };
+  struct Scope {
+    std::unordered_map<uint32_t, Reg> values;
+    std::map<std::pair<uint32_t, uint32_t>, kir::ValueId> index;   // (node, zeroed axis)
+    std::unordered_map<uint32_t, kir::ValueId> index_lanes;        // node
+    std::map<std::pair<uint32_t, uint16_t>, kir::ValueId> splats;  // (KIR value, lanes)
+    std::map<int64_t, kir::ValueId> constants;
+    std::map<uint32_t, Reciprocal> reciprocals;  // tile value
+  };
+  bool divides_by_uniform(const tile::Inst& inst, AxisSet varying) const;
+  Reciprocal reciprocal(tile::ValueId divisor);
+  kir::ValueId divide_by_uniform(kir::ValueId a, tile::ValueId divisor);
   kir::ValueId splat(kir::ValueId v, uint16_t lanes);
 
   struct Access {
@@ -130,6 +139,7 @@ class Emitter {
   };
   Access access(tile::BufferId buffer, tile::IndexId i, bool vector);
   kir::ValueId load_shuffled(kir::ObjectId object, kir::Type t, const Access& a);
+  void prefetch(const tile::Inst& inst, kir::ValueId at);
   Reg load(const tile::Inst& inst);
   kir::ValueId lane_mask(const Guard& g);  // with active; none: all lanes
   kir::ValueId kept_index(const KeptTile& array, int64_t* vector_stride);
@@ -143,6 +153,7 @@ class Emitter {
   std::vector<kir::ValueId> coordinates_;  // by axis
   AxisSet bound_ = 0;
   VectorAxis vector_;
+  tile::AxisId ahead_;
   std::unordered_map<uint32_t, KeptTile> kept_;
   std::unordered_map<uint32_t, int64_t> known_;  // constants by KIR value
   std::map<uint32_t, char> hoisted_;

@@ -173,7 +173,11 @@ Emitter::Guard Emitter::guard(const tile::Mask& mask) {
     const tile::IndexNode& lo = program().index.at(t.lo.index);
     const bool starts_at_0 = lo.op == IndexOp::Const && lo.value <= 0;
     if (!starts_at_0 || !facts_.non_negative(t.index)) bound(t.index, t.lo, Pred::sge);
-    bound(t.index, t.hi, Pred::slt);
+    const tile::IndexNode &at = program().index.at(t.index.index),
+                          &hi = program().index.at(t.hi.index);
+    const bool ends_after = at.op == IndexOp::Coord && hi.op == IndexOp::Const &&
+                            hi.value >= program().axes.at(at.ref).capacity;
+    if (!ends_after) bound(t.index, t.hi, Pred::slt);
   }
   return g;
 }

@@ -65,6 +65,38 @@ KValue Emitter::load_shuffled(kir::ObjectId object, kir::Type t, const Access& a
   return b_.shuffle(low, high, std::move(lanes));
 }
 
+namespace {
+
+// Factor of the coordinate of `row` or, where rows are blocks, of the block's number.
+int64_t row_factor(const TileFacts& facts, tile::IndexId i, tile::AxisId row) {
+  const tile::IndexNode& n = facts.program().index.at(i.index);
+  switch (n.op) {
+    case tile::IndexOp::Coord:
+      return n.ref == row.index;
+    case tile::IndexOp::Scalar: {
+      const tile::Inst* d = facts.def(tile::ValueId(n.ref));
+      const bool one_row = facts.program().axes.at(row.index).capacity == 1;
+      return one_row && d != nullptr && d->op == tile::Op::block_id;
+    }
+    case tile::IndexOp::Add:
+      return row_factor(facts, n.a, row) + row_factor(facts, n.b, row);
+    case tile::IndexOp::Mul: {
+      const tile::IndexNode& k = facts.program().index.at(n.b.index);
+      return k.op == tile::IndexOp::Const ? k.value * row_factor(facts, n.a, row) : 0;
+    }
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+// Asks for the same columns of the next row.
+void Emitter::prefetch(const tile::Inst& inst, KValue at) {
+  if (const int64_t next = row_factor(facts_, inst.index, ahead_); next != 0)
+    b_.prefetch(kir::ObjectId(inst.buffer.index), add(at, i64(next)));
+}
+
 Reg Emitter::load(const tile::Inst& inst) {
   const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
   const kir::ObjectId object(inst.buffer.index);
@@ -97,8 +129,10 @@ Reg Emitter::load(const tile::Inst& inst) {
     v = b_.gather(object, t, a.index, mask ? mask : b_.constant({Elem::I1, t.lanes}, 1), other());
   else if (mask)
     v = b_.load_masked(object, t, a.index, mask, other());
-  else
+  else {
     v = b_.load(object, t, a.index, a.align);
+    if (ahead_) prefetch(inst, a.index);
+  }
   return {from_storage(buf.dtype, v), {}};
 }
 
@@ -136,7 +170,7 @@ void Emitter::store(const tile::Inst& inst) {
   } else if (mask) {
     b_.store_masked(object, a.index, v, mask);
   } else {
-    const bool bypass = program().schedule.nontemporal && a.align == 64 &&
+    const bool bypass = program().schedule.nontemporal && !buf.shared && a.align == 64 &&
                         int64_t{lanes()} * byte_size(buf.dtype) == 64;
     b_.store(object, a.index, v, a.align, bypass);
   }

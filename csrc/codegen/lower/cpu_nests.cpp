@@ -176,12 +176,16 @@ void CpuLowering::phases(const std::vector<Root>& roots) {
         columns.push_back(r.column);
     }
     scalar_phase(scalars);
+    // A row that is read in several phases comes from memory in the first only.
+    const bool first = level == 0 && last > 0 && facts_.program().schedule.nontemporal;
+    if (first && !roots[0].rows.empty()) emit_.prefetch_ahead(roots[0].rows.back());
     for (AxisId column : columns) {
       std::vector<const Root*> members;
       for (const Root& r : roots)
         if (r.level == level && r.column == column) members.push_back(&r);
       column_phase(column, members);
     }
+    emit_.prefetch_ahead({});
     for (const Root& r : roots)
       if (r.level == level && r.kind == Root::Keep && r.kept_as) emit_.set_kept(r.kept_as, r.array);
   }

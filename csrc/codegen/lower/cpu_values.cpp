@@ -2,7 +2,9 @@
 // type at once, as ops.def says; for f16 and bf16 both views of a value are kept as they arise, so
 // that a rounded value used by the next step is widened once, and results that need no rounding
 // (maxima, signs, whole numbers) never leave f32 until they are stored.
+#include <cmath>
 #include "codegen/lower/cpu_emitter.h"
+
 #include "codegen/math/math.h"
 #include "program/kernel_abi.h"
 
@@ -213,6 +215,11 @@ Reg Emitter::eval_pointwise(const tile::Inst& inst) {
   if (inst.pointwise == OpCode::cast) return eval_cast(inst, lanes);
   if (inst.pointwise == OpCode::select) return eval_select(inst, lanes);
   const DType from = program().type(inst.args.back()).dtype;
+  if (lanes > 1 && divides_by_uniform(inst, TileFacts::bit(vector_.axis))) {
+    const KValue r = divide_by_uniform(compute(inst.args[0], lanes), inst.args[1]);
+    if (!is_half(inst.dtype)) return {r, {}};
+    return {b_.emit(Op::fptrunc, b_.type(r).with(exact_elem(inst.dtype)), {r}), {}};
+  }
   std::vector<KValue> args;
   for (tile::ValueId a : inst.args) args.push_back(compute(a, lanes));
   if (is_int(from) && divides_integers(inst.pointwise)) report_zero_divisor(args[1]);
@@ -226,6 +233,55 @@ Reg Emitter::eval_pointwise(const tile::Inst& inst) {
         "pointwise " + std::string(ir::op_info(inst.pointwise).name),
         "a result of " + std::string(name(inst.dtype)) + " from " + std::string(name(from)));
   return {r, {}};
+}
+
+// a / d for a row's d, bit for bit, without a division: with r = 1 / d rounded to nearest and
+// q = a * r, the quotient is q + (a - q * d) * r (Markstein's theorem; both by fma), provided that
+// nothing on the way leaves the range of normal numbers. Vectors with an element that is too small
+// or too large are divided; zeros keep their sign by copysign.
+//
+// A division of 16 lanes takes the divider 16 cycles, this about 6.
+bool Emitter::divides_by_uniform(const tile::Inst& inst, AxisSet varying) const {
+  if (inst.pointwise != OpCode::div || opmath(inst.dtype) != DType::F32) return false;
+  if ((facts_.deps(inst.args[0]) & varying) == 0 || (facts_.deps(inst.args[1]) & varying) != 0)
+    return false;
+  // Division by a power of two is one multiplication for LLVM.
+  const tile::Inst* divisor = facts_.def(inst.args[1]);
+  if (divisor == nullptr || divisor->op != tile::Op::constant) return true;
+  int exponent = 0;
+  return std::abs(std::frexp(divisor->value->as_double(), &exponent)) != 0.5;
+}
+
+Emitter::Reciprocal Emitter::reciprocal(tile::ValueId divisor) {
+  for (auto s = scopes_.rbegin(); s != scopes_.rend(); ++s)
+    if (auto it = s->reciprocals.find(divisor.index); it != s->reciprocals.end()) return it->second;
+  const KValue d = compute(divisor);
+  Reciprocal r;
+  r.value = b_.emit(Op::fdiv, {b_.f32(1), d});
+  r.usable = b_.emit(
+      Op::band, {b_.fcmp(Pred::oge, d, b_.f32(0x1p-24f)), b_.fcmp(Pred::ole, d, b_.f32(0x1p24f))});
+  return scopes_.back().reciprocals[divisor.index] = r;
+}
+
+KValue Emitter::divide_by_uniform(KValue a, tile::ValueId divisor) {
+  const uint16_t n = b_.type(a).lanes;
+  const Reciprocal r = reciprocal(divisor);
+  const KValue d = compute(divisor, n), inverse = splat(r.value, n);
+  const KValue size = b_.emit(Op::fabs, {a});
+  const KValue moderate = b_.emit(Op::band, {b_.fcmp(Pred::oge, size, b_.f32(0x1p-100f, n)),
+                                             b_.fcmp(Pred::ole, size, b_.f32(0x1p100f, n))});
+  const KValue fine = b_.emit(Op::bor, {moderate, b_.fcmp(Pred::oeq, size, b_.f32(0, n))});
+  const KValue all =
+      b_.emit(Op::band, {b_.emit(Op::reduce_and, kir::Type{Elem::I1, 1}, {fine}), r.usable});
+  return b_.if_else(
+      all,
+      [&] {
+        const KValue q = b_.emit(Op::fmul, {a, inverse});
+        const KValue rest = b_.emit(Op::fma, {b_.emit(Op::fneg, {q}), d, a});
+        const KValue exact = b_.emit(Op::fma, {rest, inverse, q});
+        return std::vector<KValue>{b_.emit(Op::fcopysign, {exact, a})};
+      },
+      [&] { return std::vector<KValue>{b_.emit(Op::fdiv, {a, d})}; })[0];
 }
 
 Reg Emitter::eval_select(const tile::Inst& inst, uint16_t lanes) {
@@ -296,6 +352,10 @@ void Emitter::hoist(tile::ValueId v, tile::AxisId column) {
   const tile::Inst* inst = facts_.def(v);
   if (inst == nullptr || is_control(*inst) || facts_.reduces(*inst)) return;
   for (tile::ValueId a : inst->args) hoist(a, column);
+  if (column && inst->op == tile::Op::pointwise &&
+      (facts_.deps(v) & ~bound_) == TileFacts::bit(column) &&
+      divides_by_uniform(*inst, TileFacts::bit(column)))
+    reciprocal(inst->args[1]);
   hoist_access(*inst, column);
 }
 

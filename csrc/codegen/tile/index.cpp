@@ -6,7 +6,11 @@
 // divisible by the divisor leave the division, and if what remains is known to lie in [0, divisor)
 // it vanishes:
 //   (r*64 + c) / 64 = r,  (r*64 + c) % 64 = c      with 0 <= c < 64 from c's capacity.
+// Where a step K divides the divisor and all terms but a remainder in [0, K), the quotient is that
+// of whole steps, so that a block of rows is found once and its rows by addition:
+//   (b*64 + r) / 512 = b / 8,  (b*64 + r) % 512 = (b % 8)*64 + r      with 0 <= r < 64.
 #include <algorithm>
+#include <numeric>
 
 #include "codegen/tile/tile.h"
 #include "support/errors.h"
@@ -158,8 +162,36 @@ IndexId TileBuilder::divmod(IndexOp op, IndexId a, IndexId b) {
   }
   const Bounds rr = bounds(rest);
   if (rr.lo >= 0 && rr.hi < d) return is_div ? whole : rest;
+  if (const auto steps = whole_steps(rest, d)) {
+    const auto [k, big, small] = *steps;
+    const IndexId q = divmod(op, big, cst(d / k));
+    return is_div ? add(whole, q) : add(mul(q, cst(k)), small);
+  }
   if (is_div) return add(whole, intern({.op = op, .a = rest, .b = b}));
   return intern({.op = op, .a = rest, .b = b});
+}
+
+// i = k * big + small with 0 <= small < k, where k > 1 divides d.
+std::optional<TileBuilder::Steps> TileBuilder::whole_steps(IndexId i, int64_t d) {
+  std::vector<Term> terms;
+  collect_terms(program_, i, 1, terms);
+  std::vector<int64_t> candidates;
+  for (const Term& t : terms)
+    if (t.value && t.factor > 0) candidates.push_back(std::gcd(t.factor, d));
+  std::sort(candidates.rbegin(), candidates.rend());
+  for (const int64_t k : candidates) {
+    if (k <= 1 || k >= d) continue;
+    IndexId big = cst(0), small = cst(0);
+    for (const Term& t : terms) {
+      const IndexId v = t.value ? t.value : cst(1);
+      const int64_t q = floor_div(t.factor, k), r = t.factor - q * k;
+      if (r == 0 || !t.value) big = add(big, mul(v, cst(q)));
+      if (r != 0) small = add(small, mul(v, cst(t.value ? t.factor : r)));
+    }
+    const Bounds range = bounds(small);
+    if (range.lo >= 0 && range.hi < k) return Steps{k, big, small};
+  }
+  return std::nullopt;
 }
 
 IndexId TileBuilder::min(IndexId a, IndexId b) {

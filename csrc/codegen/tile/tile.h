@@ -194,6 +194,11 @@ class TileBuilder {
  private:
   IndexId intern(IndexNode n);
   IndexId divmod(IndexOp op, IndexId a, IndexId b);
+  struct Steps {
+    int64_t k;
+    IndexId big, small;
+  };
+  std::optional<Steps> whole_steps(IndexId i, int64_t d);
   ValueId value(Type t);
   Inst& push(Inst inst);
   Block& block();
