@@ -210,11 +210,13 @@ class _Importer:
         return value
 
     def _call(self, node: torch.fx.Node) -> None:
-        target, val = node.target, node.meta.get("val")
+        target: Any = node.target
+        source: Any = node.args[0] if node.args else None
+        val = node.meta.get("val")
         if target in _CHECKS:
             return
         if target is operator.getitem:
-            self.env[node] = self._value(node.args[0])[node.args[1]]
+            self.env[node] = self._value(source)[node.args[1]]
         elif isinstance(val, (torch.SymInt, int)) and not isinstance(val, bool):
             try:
                 self.env[node] = self.symbols.dim(val)
@@ -287,12 +289,12 @@ class _Importer:
 
     def _unsuitable(self, node: torch.fx.Node, operands: list[Val]) -> str | None:
         if node.target not in self.lowerings:
-            random = torch.Tag.nondeterministic_seeded in node.target.tags
-            return "draws from eager's random generator" if random else "no lowering"
-        results = [t for t in _leaves(node.meta["val"]) if isinstance(t, torch.Tensor)]
-        for t in (*operands, *results):
-            if t.dtype not in KERNEL_DTYPES:
-                return f"no kernels for {t.dtype}"
+            return "draws from eager's random generator" if _draws(node) else "no lowering"
+        dtypes = [o.dtype for o in operands]
+        dtypes += [t.dtype for t in _leaves(node.meta["val"]) if isinstance(t, torch.Tensor)]
+        for dtype in dtypes:
+            if dtype not in KERNEL_DTYPES:
+                return f"no kernels for {dtype}"
         return None
 
     def _mismatch(self, result: Any, val: Any) -> str | None:
@@ -312,8 +314,9 @@ class _Importer:
 
     def _fold(self, node: torch.fx.Node, args: Any, kwargs: Any) -> None:
         """Raises _Folded for a small constant expression, such as linspace."""
+        target: Any = node.target
         val = node.meta["val"]
-        if torch.Tag.nondeterministic_seeded in node.target.tags or not isinstance(val, torch.Tensor):
+        if _draws(node) or not isinstance(val, torch.Tensor):
             return
         if val.device.type != "cpu" or val.layout is not torch.strided or val.dtype not in DTYPE_NAMES:
             return
@@ -321,13 +324,13 @@ class _Importer:
             return
         if not any(isinstance(a, _C.Dim) for a in _leaves((args, kwargs))):
             with torch.utils._python_dispatch._disable_current_modes():
-                raise _Folded(node.name, node.target(*args, **kwargs))
+                raise _Folded(node.name, target(*args, **kwargs))
 
     # ---- eager's kernels
 
     def _opaque(self, node: torch.fx.Node, args: Any, kwargs: Any, reason: str) -> Any:
         source = source_line(node)
-        target = node.target
+        target: Any = node.target
         slots: dict[_C.Value, int] = {}
         operands: list[Val] = []
 
@@ -367,7 +370,7 @@ class _Importer:
             out_dtypes=[_DTYPE_NUMBERS[t.dtype] for t in results],
             out_shapes=[d for s in shapes for d in s],
             out_ranks=[len(s) for s in shapes],
-            effect=torch.Tag.nondeterministic_seeded in node.target.tags,
+            effect=_draws(node),
             reason=reason,
             out_strides=[d for t in results for d in self.symbols.dims(t.stride())],
         )
@@ -375,7 +378,8 @@ class _Importer:
     # ---- results
 
     def _outputs(self, node: torch.fx.Node) -> None:
-        outputs = node.args[0] if isinstance(node.args[0], (list, tuple)) else (node.args[0],)
+        results: Any = node.args[0]
+        outputs = results if isinstance(results, (list, tuple)) else (results,)
         count = 0
         bases: dict[torch.fx.Node, int] = {}
         for out in outputs:
@@ -402,11 +406,17 @@ class _Importer:
 def _view_base(node: torch.fx.Node) -> torch.fx.Node:
     """The node whose memory this one shows in eager: itself, or what it is a view of."""
     while node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node):
-        producer = node.args[0].target if node.target is operator.getitem else node.target
+        source = node.args[0]
+        producer = source.target if node.target is operator.getitem else node.target
         if not getattr(producer, "is_view", False):
             break
-        node = node.args[0]
+        node = source
     return node
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    """Whether the operator takes numbers from eager's random generator."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def _map(fn: Callable[[Any], Any], tree: Any) -> Any:

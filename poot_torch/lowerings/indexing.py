@@ -103,7 +103,8 @@ def _joint_index(e: Emitter, indices: list[Val], sizes: list[Any]) -> Val:
     """One index into the merged axes. A coordinate out of its range makes the joint one too."""
     dtype = torch.int64
     total = e.numel(sizes)
-    linear, valid = None, None
+    linear: Val | None = None
+    valid: Val | None = None
     for index, size in zip(indices, sizes, strict=True):
         i = e.cast(index, dtype)
         size_v = e.operand(size, dtype)
@@ -111,6 +112,7 @@ def _joint_index(e: Emitter, indices: list[Val], sizes: list[Any]) -> Val:
         inside = e.emit("bit_and", e.compare("ge", wrapped, 0), e.emit("lt", wrapped, size_v))
         valid = inside if valid is None else e.emit("bit_and", valid, inside)
         linear = wrapped if linear is None else e.emit("add", e.emit("mul", linear, size_v), wrapped)
+    assert valid is not None
     return e.where(valid, linear, e.operand(total, dtype), dtype)
 
 
