@@ -230,6 +230,7 @@ void CpuLowering::scalar_phase(const std::vector<const Root*>& roots) {
 // has been overwritten. `acc` holds `unroll` accumulators for each reduction.
 void CpuLowering::positions(const std::vector<const Root*>& roots, const Emitter::VectorAxis& at,
                             std::vector<KValue>& acc, size_t unroll, size_t u) {
+  if (pair_) return pair_positions(roots, at);
   emit_.push_scope();
   emit_.bind_vector(at);
   if (!fill_value_)

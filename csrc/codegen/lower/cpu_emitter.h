@@ -80,6 +80,8 @@ class Emitter {
   // While set, consecutive loads also ask for the next position along this row axis.
   void prefetch_ahead(tile::AxisId row) { ahead_ = row; }
   void store(const tile::Inst& inst);
+  // Stores even and odd elements of a store of stride 2; the position is that of the first pair.
+  void store_woven(const tile::Inst& inst, kir::ValueId even, kir::ValueId odd);
   void check(const tile::Inst& inst);
   void keep(tile::ValueId v, const KeptTile& array, kir::ValueId value);  // writes the position
   kir::ValueId read_kept(const KeptTile& array);                          // in storage type
@@ -94,9 +96,9 @@ class Emitter {
   std::optional<int64_t> static_extent(tile::AxisId a) const;
   struct Guard {
     kir::ValueId scalar, lanes;  // i1; none: true
+    bool never = false;          // known to be false at every position
   };
   Guard guard(const tile::Mask& mask);
-  kir::ValueId all_of(const tile::Mask& mask);  // uniform mask as a scalar; none: true
 
   // --- scalar i64 arithmetic with constant folding
   kir::ValueId i64(int64_t v);

@@ -164,10 +164,16 @@ Emitter::Guard Emitter::guard(const tile::Mask& mask) {
   Guard g;
   const auto both = [&](KValue a, KValue b) { return a ? b_.emit(Op::band, {a, b}) : b; };
   const auto bound = [&](IndexId i, IndexId limit, Pred p) {
-    if (varies(facts_.deps(i) | facts_.deps(limit)))
+    if (varies(facts_.deps(i) | facts_.deps(limit))) {
       g.lanes = both(g.lanes, b_.icmp(p, index_lanes(i), index_lanes(limit)));
-    else
-      g.scalar = both(g.scalar, b_.icmp(p, index(i), index(limit)));
+    } else {
+      const KValue at = index(i), end = index(limit);
+      const auto x = constant_of(at), y = constant_of(end);
+      if (!x || !y)
+        g.scalar = both(g.scalar, b_.icmp(p, at, end));
+      else if (p == Pred::sge ? *x < *y : *x >= *y)
+        g.never = true;
+    }
   };
   for (const tile::MaskTerm& t : mask) {
     const tile::IndexNode& lo = program().index.at(t.lo.index);
@@ -180,12 +186,6 @@ Emitter::Guard Emitter::guard(const tile::Mask& mask) {
     if (!ends_after) bound(t.index, t.hi, Pred::slt);
   }
   return g;
-}
-
-KValue Emitter::all_of(const tile::Mask& mask) {
-  const Guard g = guard(mask);
-  if (g.lanes) throw InternalError("mask of an if varies with a column");
-  return g.scalar;
 }
 
 void Emitter::hoist_index(IndexId i, tile::AxisId column) {

@@ -92,6 +92,10 @@ class CpuLowering {
   void hoist_roots(const std::vector<const Root*>& roots, tile::AxisId column);
   std::vector<tile::ValueId> root_operands(const Root& r) const;
 
+  // cpu_pairs.cpp: rows of two that are woven with the column
+  tile::AxisId pair_axis(const std::vector<Root>& roots) const;
+  void pair_positions(const std::vector<const Root*>& roots, const Emitter::VectorAxis& at);
+
   // cpu_columns.cpp: one column loop
   void scalar_phase(const std::vector<const Root*>& roots);
   void column_phase(tile::AxisId column, const std::vector<const Root*>& roots);
@@ -118,6 +122,7 @@ class CpuLowering {
   const Target& target_;
   Emitter emit_;
   int64_t kept_bytes_ = 0;
+  tile::AxisId pair_;        // of the nest being emitted
   kir::ValueId fill_value_;  // while an array is filled: the value of every position
 };
 

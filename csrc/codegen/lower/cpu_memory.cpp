@@ -105,6 +105,7 @@ Reg Emitter::load(const tile::Inst& inst) {
   const Guard g = guard(inst.mask);
   const kir::Type t{elem, vector ? lanes() : uint16_t{1}};
   const auto other = [&] { return b_.constant(t, inst.value ? ir::bits_of(*inst.value) : 0); };
+  if (g.never) return {from_storage(buf.dtype, other()), {}};
   if (!vector) {
     const auto read = [&] { return std::vector<KValue>{b_.load(object, t, index(inst.index))}; };
     if (!g.scalar) return {from_storage(buf.dtype, read()[0]), {}};
@@ -140,6 +141,7 @@ void Emitter::store(const tile::Inst& inst) {
   const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
   const kir::ObjectId object(inst.buffer.index);
   const Guard g = guard(inst.mask);
+  if (g.never) return;
   if (!vector_.axis) {
     const KValue v = to_storage(buf.dtype, exact(inst.args[0]));
     if (!g.scalar) {
@@ -173,6 +175,19 @@ void Emitter::store(const tile::Inst& inst) {
     const bool bypass = program().schedule.nontemporal && !buf.shared && a.align == 64 &&
                         int64_t{lanes()} * byte_size(buf.dtype) == 64;
     b_.store(object, a.index, v, a.align, bypass);
+  }
+}
+
+void Emitter::store_woven(const tile::Inst& inst, KValue even, KValue odd) {
+  const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
+  const KValue a = to_storage(buf.dtype, even), b = to_storage(buf.dtype, odd);
+  const KValue first = add(index(inst.index, vector_.axis), mul(vector_.base, i64(2)));
+  const int n = lanes();
+  for (int half : {0, 1}) {
+    std::vector<int32_t> picks;
+    for (int l = 0; l < n; ++l) picks.push_back((half * n + l) / 2 + (l % 2) * n);
+    b_.store(kir::ObjectId(inst.buffer.index), add(first, i64(half * n)),
+             b_.shuffle(a, b, std::move(picks)));
   }
 }
 

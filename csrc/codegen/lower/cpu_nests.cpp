@@ -114,7 +114,10 @@ void CpuLowering::nest(std::vector<Root> roots) {
   }
   for (const Root& r : roots)
     if (r.reduces_row()) fill(r);
-  rows(roots[0].rows, n);
+  pair_ = pair_axis(roots);
+  std::span<const AxisId> loops = roots[0].rows;
+  rows(pair_ ? loops.first(loops.size() - 1) : loops, n);
+  pair_ = {};
   // Arrays of one row end with it; results and values needed later live on.
   for (ValueId v : n.row_arrays) emit_.set_kept(v, std::nullopt);
   for (const Root& r : roots)
