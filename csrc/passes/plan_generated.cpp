@@ -1,9 +1,8 @@
 // Generated kernels: regions, single equations that fusion left alone, copies. A result goes, in
 // this order of preference, into the state buffer that it replaces, over an operand that dies here,
 // into memory of its own. The first two need every read of the shared memory to be at the position
-// that is written, which the body tells: from the operand to the result there are pointwise
-// equations of one shape only. Regions with several results do without: a kernel may store one
-// result before it loads what another needs.
+// that is written, which the body tells: from the operand to the results there are pointwise
+// equations of one shape only. A kernel computes all results of a position before it stores any.
 #include <algorithm>
 #include <cmath>
 
@@ -164,7 +163,7 @@ std::vector<Place> Planner::place_results(KernelRequest& request,
   std::vector<bool> taken(inputs.size(), false);
   request.in_place.assign(places.size(), -1);
   for (size_t i = 0; i < places.size(); ++i) {
-    if (request.kind == RequestKind::Elementwise && places.size() == 1 &&
+    if (request.kind == RequestKind::Elementwise &&
         (place_in_state(request, inputs, i, places[i]) ||
          reuse_operand(request, inputs, taken, i, places[i])))
       continue;

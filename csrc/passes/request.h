@@ -29,7 +29,8 @@ struct KernelRequest {
   std::vector<ir::Layout> outputs;  // of body outputs, in order
   // Elementwise only: for each output the body input whose memory it overwrites, each element read
   // only for the same position, or -1. Empty: no output shares memory with an input. Both stay
-  // buffers of the kernel, which must not assume that they are disjoint.
+  // buffers of the kernel, which must not assume that they are disjoint, and which computes all
+  // outputs of a position before it stores any.
   std::vector<int32_t> in_place;
   std::string str() const;  // text: the body with layouts; equal text, equal kernel
 };
