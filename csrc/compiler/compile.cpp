@@ -4,6 +4,7 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <chrono>
 
 #include "compiler/compile_kernels.h"
@@ -112,17 +113,30 @@ void report_kernels(const program::Program& p, const std::vector<BuiltKernel>& k
   }
 }
 
+// Passes renumber values but keep the inputs and their order: the signature follows them there.
+passes::Signature follow_inputs(passes::Signature signature, std::span<const ir::ValueId> before,
+                                std::span<const ir::ValueId> after) {
+  std::unordered_map<ir::ValueId, ir::ValueId> moved;
+  for (size_t i = 0; i < before.size(); ++i) moved.emplace(before[i], after[i]);
+  for (passes::SignatureArg& a : signature.args)
+    if (a.kind == passes::SignatureArg::Kind::Tensor) a.value = moved.at(a.value);
+  for (passes::SignatureConst& c : signature.constants) c.value = moved.at(c.value);
+  return signature;
+}
+
 }  // namespace
 
-Compiled compile(ir::Graph graph, const passes::Signature& signature, const Target& target,
+Compiled compile(ir::Graph graph, const passes::Signature& given, const Target& target,
                  const passes::Options& options) {
   Compiled out;
+  const std::vector<ir::ValueId> inputs(graph.inputs().begin(), graph.inputs().end());
   passes::PassContext context{target, options, {}, {}, {}, {}};
   out.report.dispatches_before = passes::dispatch_count(graph);
   {
     PhaseTimer timer(out.report, "passes");
     passes::run_passes(graph, context);
   }
+  const passes::Signature signature = follow_inputs(given, inputs, graph.inputs());
   for (;;) {
     passes::PlanResult plan;
     {
