@@ -137,5 +137,73 @@ TEST(GenerateFuzz, chains_of_views) {
   }
 }
 
+// x (permuted in memory) times an input that broadcasts, reduced; for rows also used again.
+TileCase random_reduction(uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  const auto pick = [&](int64_t lo, int64_t hi) {
+    return lo + static_cast<int64_t>(rng() % static_cast<uint64_t>(hi - lo + 1));
+  };
+  const int64_t sizes[] = {1, 2, 3, 5, 16, 17, 33, 70, 300};
+  const DType dtypes[] = {DType::F32, DType::BF16, DType::F64, DType::I64, DType::I32, DType::U8};
+  const OpCode ops[] = {OpCode::reduce_sum, OpCode::reduce_max, OpCode::reduce_min,
+                        OpCode::reduce_prod};
+  const DType dtype = dtypes[pick(0, 5)];
+  const OpCode op = ops[pick(0, 3)];
+  const bool row = pick(0, 1);
+  Shape shape, other;
+  for (int64_t rank = pick(1, 4), n = 1; rank > 0; rank--) {
+    int64_t d = sizes[pick(0, 8)];
+    if (n * d > 20000) d = 2;
+    n *= d;
+    shape.push_back(d);
+    other.push_back(pick(0, 1) ? d : 1);
+  }
+  const auto rank = static_cast<int64_t>(shape.size());
+  std::vector<int64_t> axes;
+  if (row) {
+    for (int64_t a = pick(0, rank - 1); a < rank; a++) axes.push_back(a);
+  } else {
+    for (int64_t a = 0; a < rank; a++)
+      if (pick(0, 1)) axes.push_back(a);
+    if (axes.empty()) axes.push_back(0);
+  }
+  ir::Builder b("reduction");
+  const ir::ValueId x = b.input({dtype, shape}), y = b.input({dtype, other});
+  const ir::ValueId v = b.emit(OpCode::mul, {x, y});
+  const ir::ValueId r = b.emit(op, {v}, {axes, row || pick(0, 1) == 1});
+  if (row && pick(0, 1)) b.output(r);
+  b.output(row ? b.emit(OpCode::sub, {v, r}) : b.emit(OpCode::neg, {r}));
+
+  TileCase c;
+  c.kind = row ? passes::RequestKind::Row : passes::RequestKind::Reduce;
+  c.graph = b.finish().str();
+  c.tolerance = dtype == DType::BF16 ? 2e-2 : is_float(dtype) ? 2e-4 : 0;
+  // x with its dims in another order in memory.
+  std::vector<size_t> order(shape.size());
+  for (size_t i = 0; i < order.size(); i++) order[i] = i;
+  if (pick(0, 1)) std::shuffle(order.begin(), order.end(), rng);
+  ir::Layout layout{shape, pick(0, 3), 1};
+  Dim stride = 1;
+  for (const size_t i : order) {
+    layout.strides[i] = stride;
+    stride = stride * shape[i];
+  }
+  c.inputs.emplace_back(0, layout);
+  return c;
+}
+
+TEST(GenerateFuzz, reductions) {
+  for (uint64_t seed = 0; seed < 200; seed++) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const TileCase c = random_reduction(seed);
+    try {
+      run_tile_case(c);
+    } catch (const Error& e) {
+      ADD_FAILURE() << e.what() << "\n" << c.graph;
+    }
+    if (HasFailure()) break;
+  }
+}
+
 }  // namespace
 }  // namespace poot::testing

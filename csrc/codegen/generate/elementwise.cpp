@@ -95,6 +95,8 @@ tile::Program generate_elementwise(const passes::KernelRequest& request, const T
   if (!flat) bind_flat(b, emit, region, rows, r.index, 1);
   bind_flat(b, emit, region, columns, c.index, flat ? 1 : 2);
   emit_checks(b, emit, region.checks);
+  // Every value before any store: a result may overwrite an input in place.
+  for (const Result& result : region.results) emit.value(result.value);
   for (const Result& result : region.results)
     emit_result(b, emit, result, buffers.outputs[result.output]);
   b.program().schedule.nontemporal = bypasses_cache(request, target);

@@ -1,4 +1,13 @@
-// The generators, one a request kind.
+// The generators, one a request kind. What lowerings may rely on, beyond tile.def:
+// - Tiles have rank 0, 1 ([c]) or 2 ([r, c]); c is the innermost axis and the one to vectorise.
+// - A value has exactly the axes that it depends on; what is uniform has rank 0.
+// - Grid axis 0 counts column blocks (row blocks in row kernels), axis 1 row blocks. An axis with
+//   one block has no block_id.
+// - Axis r of a kernel is in every store and check that stands beside a loop over tiles with r.
+// - Loops (for_) carry partial results of reductions only, as [r, -], [-] or [c] tiles.
+// - Elements are written once, by one block, except by a scatter with equal slots: those rows are
+//   written by one block in the order of the slots.
+// - Loads are inside their buffers at every position inside the extents where the mask holds.
 #pragma once
 
 #include "codegen/codegen.h"
