@@ -164,6 +164,11 @@ class RowFusion {
     return d >= 0 && partition_.home(static_cast<uint32_t>(d)) == r;
   }
 
+  // Equation u is evaluated in r and nowhere else.
+  bool only_inside(RegionIndex r, uint32_t u) const {
+    return partition_.home(u) == r || (partition_.holds(r, u) && partition_.dissolved(u));
+  }
+
   // Copies an equation that `reader` (and perhaps others) reads; it is gone from outside once all
   // its readers are in r or are `reader`.
   void copy_in(RegionIndex r, uint32_t e, uint32_t reader) {
@@ -171,8 +176,7 @@ class RowFusion {
     const ir::ValueId out = partition_.eqn(e).outs[0];
     bool everywhere = !partition_.is_output(out);
     for (const uint32_t u : partition_.users(out))
-      everywhere = everywhere && (u == reader || partition_.home(u) == r ||
-                                  (partition_.holds(r, u) && partition_.dissolved(u)));
+      everywhere = everywhere && (only_inside(r, u) || (u == reader && !partition_.copied(u)));
     if (everywhere) partition_.dissolve(e);
   }
 
@@ -199,7 +203,7 @@ class RowFusion {
     const ir::OpKind kind = eqn.info().kind;
     const bool lookup = eqn.op == ir::OpCode::gather && is_full(row, own);
     // A lookup joins for one reader only: as a further result it would cost more than it saves.
-    const bool rowwise = (ir::is_pointwise(kind) || (lookup && only_reads(e, reader))) &&
+    const bool rowwise = (ir::is_pointwise(kind) || (lookup && only_reads(r, e, reader))) &&
                          beside_rows(row, e, reader);
     if (rowwise && fits(row, eqn) && !partition_.refuses(r, e)) {
       partition_.join(r, e);
@@ -223,10 +227,10 @@ class RowFusion {
            (is_full(row, shape(e)) || is_per_row(row, shape(e)));
   }
 
-  bool only_reads(uint32_t e, uint32_t reader) const {
+  bool only_reads(RegionIndex r, uint32_t e, uint32_t reader) const {
     const auto users = partition_.users(partition_.eqn(e).outs[0]);
     return !partition_.is_output(partition_.eqn(e).outs[0]) && users.size() == 1 &&
-           users[0] == reader;
+           users[0] == reader && only_inside(r, reader);
   }
 
   // Movement before a pointwise equation belongs to a pointwise region with it.
@@ -247,7 +251,7 @@ class RowFusion {
     const Shape& full = partition_.region(r).space;
     const double evaluations = broadcast_evaluations(
         shape(e), full, hinted_numel(full, graph_.symbols()), graph_.symbols());
-    if (!only_reads(e, reader) || partition_.refuses_copy(r, e)) return false;
+    if (!only_reads(r, e, reader) || partition_.refuses_copy(r, e)) return false;
     if (!pays_to_recompute(graph_, partition_.eqn(e), evaluations, context_.target)) {
       context_.declines.push_back({"fuse_row", value_label(graph_, e),
                                    "computing it for every row costs more than storing it"});

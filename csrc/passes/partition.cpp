@@ -253,8 +253,26 @@ void Partition::merge(RegionIndex a, RegionIndex b) {
   y.merged_away = true;
 }
 
-void Partition::drop(RegionIndex r) {
+// Whether equation e of region r could be back at its own place.
+bool Partition::stands_alone(RegionIndex r, uint32_t e) const {
+  for (const ir::Operand& o : eqn(e).inputs) {
+    const int32_t d = ir::is_value(o) ? graph_.def(std::get<ir::ValueId>(o)) : -1;
+    if (d >= 0 && home_[d] != r && place_of(static_cast<uint32_t>(d)) >= e) return false;
+  }
+  for (const ir::ValueId out : eqn(e).outs)
+    for (const uint32_t u : users(out)) {
+      if (home_[u] != kNoRegion && home_[u] != r && regions_[home_[u]].place <= e) return false;
+      for (const RegionIndex c : copied_to_[u])
+        if (c != r && regions_[c].place <= e) return false;
+    }
+  return true;
+}
+
+bool Partition::drop(RegionIndex r) {
   DraftRegion& region = regions_[r];
+  for (const auto* list : {&region.members, &region.copies})
+    for (const uint32_t e : *list)
+      if (!stands_alone(r, e)) return false;
   for (const uint32_t m : region.members) home_[m] = kNoRegion;
   for (const uint32_t c : region.copies) {
     std::erase(copied_to_[c], r);
@@ -262,6 +280,7 @@ void Partition::drop(RegionIndex r) {
   }
   region = {};
   region.merged_away = true;
+  return true;
 }
 
 std::string value_label(const ir::Graph& graph, uint32_t e) {

@@ -70,7 +70,9 @@ class Partition {
   bool dissolved(uint32_t e) const { return dissolved_[e]; }
   const char* refuses_merge(RegionIndex a, RegionIndex b) const;
   void merge(RegionIndex a, RegionIndex b);  // b's equations move to a
-  void drop(RegionIndex r);                  // its members stand alone again
+  // Its members stand alone again, each at its own place; false if others have come to rely on the
+  // region's place.
+  bool drop(RegionIndex r);
 
   // Replaces the drafted regions by equations of `op`; `attrs` gives each region's attributes.
   // Returns false if there is none.
@@ -87,6 +89,7 @@ class Partition {
   void narrow(Window& w, uint32_t e, bool member, RegionIndex a, RegionIndex b,
               uint32_t joining) const;
   Window window(RegionIndex a, RegionIndex b, uint32_t joining) const;
+  bool stands_alone(RegionIndex r, uint32_t e) const;
   bool only_read_by(RegionIndex r, uint32_t e) const;
   bool reads_base(uint32_t e) const;
   std::vector<ir::ValueId> merged_reads(RegionIndex r, uint32_t e) const;
