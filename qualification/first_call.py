@@ -131,7 +131,7 @@ def main(argv: list[str] | None = None) -> int:
         rows.append(row)
         s = row["seconds"]
         print(
-            f"{case:13s} cold: poot {s['poot']:6.2f} s, inductor {s['inductor']:6.2f} s, ratio {row['cold_ratio']:.3f}  "
+            f"{case:13s} cold: poot {s['poot']:.2f} s, inductor {s['inductor']:6.2f} s, ratio {row['cold_ratio']:.3f} "
             f"warm: poot {s['poot-warm']:6.2f} s, aot_eager {s['aot_eager']:6.2f} s, ratio {row['warm_ratio']:.2f}",
             flush=True,
         )
