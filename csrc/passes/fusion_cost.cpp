@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/op_cost.h"
+
 namespace poot::passes {
 namespace {
 
@@ -19,37 +21,19 @@ bool widens(DType from, DType to) {
 }
 
 double float_cost(ir::OpCode op) {
-  using ir::OpCode;
-  switch (op) {
-    case OpCode::exp:
-    case OpCode::exp2:
-    case OpCode::expm1:
-    case OpCode::log:
-    case OpCode::log2:
-    case OpCode::log10:
-    case OpCode::log1p:
-    case OpCode::sin:
-    case OpCode::cos:
-    case OpCode::tanh:
-    case OpCode::sigmoid:
-    case OpCode::erf:
+  switch (ir::cost_class(op)) {
+    case ir::CostClass::Transcendental:
       return kTranscendental;
-    case OpCode::pow:
-    case OpCode::atan2:
+    case ir::CostClass::Power:
       return kPower;
-    case OpCode::sqrt:
-    case OpCode::rsqrt:
-    case OpCode::reciprocal:
-    case OpCode::div:
+    case ir::CostClass::Divide:
       return kDivide;
-    case OpCode::floor_div:
-    case OpCode::trunc_div:
-    case OpCode::remainder:
-    case OpCode::fmod:
+    case ir::CostClass::Modulo:
       return kScalar;
-    default:
+    case ir::CostClass::Simple:
       return kSimple;
   }
+  return kSimple;
 }
 
 }  // namespace

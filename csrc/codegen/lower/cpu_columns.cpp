@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "codegen/lower/cpu_lowering.h"
+#include "ir/op_cost.h"
 #include "codegen/math/math.h"
 
 namespace poot::codegen::cpu {
@@ -28,35 +29,18 @@ int CpuLowering::op_cost(const tile::Inst& inst, AxisId column) const {
   }
   if (inst.op != tile::Op::pointwise) return inst.op == tile::Op::index_tile ? 2 : 0;
   const int rounding = is_half(inst.dtype) ? 4 : 0;
-  switch (inst.pointwise) {
-    case OpCode::exp:
-    case OpCode::exp2:
-    case OpCode::expm1:
-    case OpCode::log:
-    case OpCode::log2:
-    case OpCode::log10:
-    case OpCode::log1p:
-    case OpCode::sin:
-    case OpCode::cos:
-    case OpCode::tanh:
-    case OpCode::sigmoid:
-    case OpCode::erf:
+  switch (ir::cost_class(inst.pointwise)) {
+    case ir::CostClass::Transcendental:
       return 24 + rounding;
-    case OpCode::pow:
-    case OpCode::atan2:
-    case OpCode::fmod:
-    case OpCode::remainder:
-    case OpCode::floor_div:
-    case OpCode::trunc_div:
+    case ir::CostClass::Power:
+    case ir::CostClass::Modulo:
       return 64;
-    case OpCode::div:
-    case OpCode::sqrt:
-    case OpCode::rsqrt:
-    case OpCode::reciprocal:
+    case ir::CostClass::Divide:
       return 10 + rounding;
-    default:
+    case ir::CostClass::Simple:
       return 1 + rounding;
   }
+  return 1 + rounding;
 }
 
 PhaseCost CpuLowering::phase_cost(const std::vector<const Root*>& roots, AxisId column) const {

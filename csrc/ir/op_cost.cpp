@@ -1,0 +1,38 @@
+#include "ir/op_cost.h"
+
+namespace poot::ir {
+
+CostClass cost_class(OpCode op) {
+  switch (op) {
+    case OpCode::exp:
+    case OpCode::exp2:
+    case OpCode::expm1:
+    case OpCode::log:
+    case OpCode::log2:
+    case OpCode::log10:
+    case OpCode::log1p:
+    case OpCode::sin:
+    case OpCode::cos:
+    case OpCode::tanh:
+    case OpCode::sigmoid:
+    case OpCode::erf:
+      return CostClass::Transcendental;
+    case OpCode::pow:
+    case OpCode::atan2:
+      return CostClass::Power;
+    case OpCode::sqrt:
+    case OpCode::rsqrt:
+    case OpCode::reciprocal:
+    case OpCode::div:
+      return CostClass::Divide;
+    case OpCode::floor_div:
+    case OpCode::trunc_div:
+    case OpCode::remainder:
+    case OpCode::fmod:
+      return CostClass::Modulo;
+    default:
+      return CostClass::Simple;
+  }
+}
+
+}  // namespace poot::ir
