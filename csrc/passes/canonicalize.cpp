@@ -9,6 +9,8 @@
 // a graph output if what it equals is an input or another output (the caller gets its own tensor).
 #include "passes/canonicalize.h"
 
+#include "passes/value_label.h"
+
 namespace poot::passes {
 
 namespace {
@@ -62,7 +64,7 @@ void CanonicalSweep::emit(ir::Eqn eqn) {
 
 void CanonicalSweep::decline(const ir::Eqn& eqn, std::string reason) {
   context.numerical_declines.push_back(
-      {"canonicalize", "%" + std::to_string(eqn.outs[0].index), std::move(reason)});
+      {"canonicalize", value_label(graph, eqn), std::move(reason)});
 }
 
 bool canonicalize(ir::Graph& graph, PassContext& context) {
@@ -72,7 +74,7 @@ bool canonicalize(ir::Graph& graph, PassContext& context) {
   for (uint32_t v = 0; v < now.size(); ++v) now[v] = ir::ValueId(v);
 
   ir::GraphEdit edit(graph);
-  CanonicalSweep sweep(edit, context);
+  CanonicalSweep sweep(graph, edit, context);
   bool changed = false;
   const std::vector<ir::Eqn> original = std::move(edit.eqns());
   for (const ir::Eqn& source : original) {

@@ -22,7 +22,8 @@ struct Rewrite {
 // The forward sweep: equations already rewritten, and what each value now is.
 class CanonicalSweep {
  public:
-  CanonicalSweep(ir::GraphEdit& edit, PassContext& context) : edit(edit), context(context) {}
+  CanonicalSweep(const ir::Graph& graph, ir::GraphEdit& edit, PassContext& context)
+      : graph(graph), edit(edit), context(context) {}
 
   const Shape& shape(const ir::Operand& o) const;
   DType dtype(const ir::Operand& o) const;
@@ -35,6 +36,7 @@ class CanonicalSweep {
   // A candidate that changes rounding, the sign of zero or the order of additions.
   void decline(const ir::Eqn& eqn, std::string reason);
 
+  const ir::Graph& graph;  // before the edit
   ir::GraphEdit& edit;
   PassContext& context;
   std::vector<ir::Eqn> done;

@@ -22,6 +22,7 @@
 #include "passes/fusion_cost.h"
 #include "passes/partition.h"
 #include "passes/row_shape.h"
+#include "passes/value_label.h"
 
 namespace poot::passes {
 namespace {
@@ -112,7 +113,7 @@ class RowFusion {
       refusal = join(*r, e);
       if (refusal.empty()) return;
     }
-    context_.declines.push_back({"fuse_row", value_label(graph_, e), refusal});
+    context_.declines.push_back({"fuse_row", value_label(graph_, partition_.eqn(e)), refusal});
   }
 
   // Only reductions over other axes read it: it is cheaper to compute there than to store here.
@@ -253,7 +254,7 @@ class RowFusion {
         shape(e), full, hinted_numel(full, graph_.symbols()), graph_.symbols());
     if (!only_reads(r, e, reader) || partition_.refuses_copy(r, e)) return false;
     if (!pays_to_recompute(graph_, partition_.eqn(e), evaluations, context_.target)) {
-      context_.declines.push_back({"fuse_row", value_label(graph_, e),
+      context_.declines.push_back({"fuse_row", value_label(graph_, partition_.eqn(e)),
                                    "computing it for every row costs more than storing it"});
       return false;
     }

@@ -283,11 +283,4 @@ bool Partition::drop(RegionIndex r) {
   return true;
 }
 
-std::string value_label(const ir::Graph& graph, uint32_t e) {
-  const ir::Eqn& eqn = graph.eqns()[e];
-  std::string label = "%" + std::to_string(eqn.outs.empty() ? 0 : eqn.outs[0].index);
-  if (!eqn.origins.empty()) label += " (" + graph.origins()[eqn.origins[0]].node + ")";
-  return label;
-}
-
 }  // namespace poot::passes

@@ -107,7 +107,4 @@ class Partition {
   std::vector<DraftRegion> regions_;
 };
 
-// "%12 (gelu_3)": how reports name the value that an equation defines.
-std::string value_label(const ir::Graph& graph, uint32_t e);
-
 }  // namespace poot::passes

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/fusion_cost.h"
+#include "passes/value_label.h"
 
 namespace poot::passes {
 namespace {
@@ -34,7 +35,7 @@ RegionIndex ProducerFusion::open(uint32_t e, const Shape& space) {
 }
 
 void ProducerFusion::decline(uint32_t e, std::string reason) {
-  context.declines.push_back({pass_, value_label(graph, e), std::move(reason)});
+  context.declines.push_back({pass_, value_label(graph, partition.eqn(e)), std::move(reason)});
 }
 
 bool ProducerFusion::copy_to_readers(uint32_t e, const Readers& readers) {

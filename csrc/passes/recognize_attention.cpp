@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "passes/pass.h"
+#include "passes/value_label.h"
 
 namespace poot::passes {
 namespace {
@@ -127,9 +128,8 @@ bool recognize_attention(ir::Graph& graph, PassContext& context) {
     std::optional<ir::Eqn> made;
     if (verdict.refusal.empty()) made = make_attention(edit, graph, group, verdict.refusal);
     if (!made) {
-      context.declines.push_back({"recognize_attention",
-                                  "%" + std::to_string(eqns[members[g].back()].outs[0].index),
-                                  verdict.refusal});
+      context.declines.push_back(
+          {"recognize_attention", value_label(graph, eqns[members[g].back()]), verdict.refusal});
       continue;
     }
     for (const uint32_t m : members[g]) {

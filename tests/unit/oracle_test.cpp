@@ -109,10 +109,20 @@ TEST(Oracle, FaultsThrow) {
                      "%0 = remainder %x, %y : i32[1]\nreturn %0\n}",
                      {array(DType::I32, {1}, {1}), array(DType::I32, {1}, {0})}),
                Error);
-  EXPECT_THROW(first("graph @g(%x: f32[2,2]) -> (f32[2,2]) {\nreturn %x\n}", {}), InvalidGraph);
-  EXPECT_THROW(first("graph @g(%x: f32[2,2]) -> (f32[2,2]) {\nreturn %x\n}",
-                     {array(DType::F32, {4}, {1, 2, 3, 4})}),
-               InvalidGraph);
+}
+
+TEST(Oracle, RefusesInputsOfOtherTypes) {
+  const std::string identity = "graph @g(%x: f32[2,2]) -> (f32[2,2]) {\nreturn %x\n}";
+  for (const std::vector<HostArray>& inputs : {std::vector<HostArray>{},
+                                               {array(DType::F32, {4}, {1, 2, 3, 4})},
+                                               {array(DType::F16, {2, 2}, {1, 2, 3, 4})}}) {
+    try {
+      run(identity, inputs);
+      ADD_FAILURE() << inputs.size();
+    } catch (const InvalidGraph& e) {
+      EXPECT_EQ(e.constraint(), "oracle-C1");
+    }
+  }
 }
 
 TEST(Oracle, Reductions) {

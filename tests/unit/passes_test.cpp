@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
+#include "passes/fusion_cost.h"
 #include "passes/iteration_space.h"
 
 namespace poot::passes {
@@ -139,7 +143,8 @@ TEST(Passes, SkipAndStop) {
   run_passes(g, context);
   std::vector<std::string> names;
   for (const PassRecord& r : context.records) names.push_back(r.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"canonicalize", "recognize_attention", "sink", "fuse_row"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"canonicalize", "recognize_attention", "sink", "fuse_row"}));
 }
 
 TEST(Passes, RoundTripsThroughText) {
@@ -147,6 +152,65 @@ TEST(Passes, RoundTripsThroughText) {
   ir::Graph g = fibonacci(20);
   PassContext context{.target = test_target()};
   EXPECT_NO_THROW(run_passes(g, context));
+}
+
+TEST(Passes, FailureLeavesAReproducer) {
+  const std::string dir = ::testing::TempDir() + "poot-reproducers";
+  std::filesystem::remove_all(dir);
+  const Environment where("POOT_REPRO_DIR", dir.c_str());
+  // A region before fusion: the verifier refuses it once dce has changed the graph.
+  const std::string text =
+      "graph @early(%x: f32[8]) -> (f32[8]) {\n  %0 = exp %x : f32[8]\n"
+      "  %1 = fused %x body(%a0: f32[8]) {\n    %0 = neg %a0 : f32[8]\n    return %0\n"
+      "  } : f32[8]\n  return %1\n}\n";
+  ir::Graph g = ir::parse_graph(text);
+  PassContext context{.target = test_target()};
+  const std::vector<std::string> names{"dce"};
+  try {
+    run_passes(g, context, names);
+    FAIL();
+  } catch (const InternalError& e) {
+    const std::string what = e.what();
+    EXPECT_NE(what.find("stage-C1"), std::string::npos) << what;
+    const std::string path = what.substr(what.rfind(' ') + 1);
+    std::ifstream in(path);
+    std::stringstream written;
+    written << in.rdbuf();
+    EXPECT_EQ(ir::parse_graph(written.str()).str(), text);
+  }
+  std::filesystem::remove_all(dir);
+}
+
+// Rotary tables of a decoder: cosines of a [L, D] table, read by q [H, L, D] and k [Hk, L, D].
+TEST(FusionCost, StoresWhatIsDearAndRecomputesWhatIsCheap) {
+  ir::Builder b("rotary");
+  const ir::ValueId angles = b.input(f32({128, 64}));
+  const ir::ValueId q = b.input(f32({32, 128, 64})), k = b.input(f32({8, 128, 64}));
+  const ir::ValueId table = b.emit(ir::OpCode::cos, {angles});
+  const ir::ValueId shifted = b.emit(ir::OpCode::neg, {angles});
+  b.output(b.emit(ir::OpCode::mul, {q, table}));
+  b.output(b.emit(ir::OpCode::mul, {k, shifted}));
+  ir::Graph g = b.finish();
+  const ir::Eqn &dear = g.eqns()[0], &cheap = g.eqns()[1];
+  const double each = 128 * 64;
+  EXPECT_TRUE(pays_to_recompute(g, dear, each, test_target()));
+  EXPECT_FALSE(pays_to_recompute(g, dear, 32 * each, test_target()));
+  EXPECT_TRUE(pays_to_recompute(g, cheap, 32 * each, test_target()));
+  PassContext context{.target = test_target()};
+  run_passes(g, context);
+  ASSERT_EQ(context.declines.size(), 1u);
+  EXPECT_NE(context.declines[0].reason.find("cos would be evaluated 262144 times for 8192"),
+            std::string::npos)
+      << context.declines[0].reason;
+  EXPECT_EQ(g.eqns().size(), 3u);
+}
+
+TEST(FusionCost, HoistsWhatIsConstantAlongTheTrailingAxes) {
+  const SymbolTable none;
+  const double n = 2.0 * 64 * 56 * 56;
+  EXPECT_EQ(broadcast_evaluations({64, 1, 1}, {2, 64, 56, 56}, n, none), 2 * 64);
+  EXPECT_EQ(broadcast_evaluations({56}, {2, 64, 56, 56}, n, none), n);
+  EXPECT_EQ(broadcast_evaluations({64, 1}, {64, 8}, 512, none), 512);  // too short a run
 }
 
 TEST(Passes, UnknownNameIsRefused) {
