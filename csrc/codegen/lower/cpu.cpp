@@ -1,150 +1,149 @@
-// Blocks and loops of the CPU lowering. A row axis that a loop's tiles have becomes a scalar loop
-// around the whole block, so that what the loop carries for each row is a KIR scalar; carried tiles
-// with a column live in private arrays that the loop's last phase overwrites.
-#include "codegen/lower/cpu_lowering.h"
+// The CPU's lowering: rows are scalar loops, and this is one column loop of one phase.
+//
+// The main loop takes `unroll` vectors a step without masks; what remains is a loop of masked
+// vectors. Reductions carry one accumulator a vector of the step (a cascade: a row of n elements is
+// summed in lanes * unroll partial sums), which are added in a fixed order, then across lanes by
+// halving. The order depends on the extent and the kernel alone, never on threads.
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+#include "codegen/lower/block_lowering.h"
 
 namespace poot::codegen {
-
-kir::Kernel lower_cpu(const tile::Program& program, const Target& target) {
-  return cpu::CpuLowering(program, target).run();
-}
-
-namespace cpu {
-
-using KValue = kir::ValueId;
-
-CpuLowering::CpuLowering(const tile::Program& program, const Target& target)
-    : facts_(program), target_(target), emit_(facts_, kernel_, target) {
-  kernel_.name = program.name;
-  kernel_.isa = target.isa;
-  kernel_.meta_words = static_cast<uint32_t>(program.meta.size());
-  for (const tile::Buffer& buffer : program.buffers) {
-    kir::Object o;
-    o.name = buffer.name;
-    o.kind = kir::ObjectKind::Buffer;
-    o.elem = storage_elem(buffer.dtype);
-    o.writable = buffer.written;
-    o.noalias = !buffer.shared;
-    kernel_.objects.push_back(std::move(o));
-  }
-}
-
-kir::Kernel CpuLowering::run() {
-  block(facts_.program().body, {});
-  kir::verify_or_throw(kernel_);
-  return std::move(kernel_);
-}
-
+namespace lowering {
 namespace {
 
-struct LoopAxes {
-  AxisSet used = 0, declared = 0, stores = ~AxisSet{0};
+using kir::Elem;
+using kir::Op;
+using tile::AxisId;
+using KValue = kir::ValueId;
+
+class CpuLowering final : public BlockLowering {
+ public:
+  using BlockLowering::BlockLowering;
+
+ private:
+  void column_phase(AxisId column, const std::vector<const Root*>& roots) override;
+  void vector(const std::vector<const Root*>& roots, const Emitter::VectorAxis& at,
+              std::vector<KValue>& acc, size_t unroll, size_t u);
+  struct Remainder {
+    KValue done, extent;  // [done, extent) is left
+    uint16_t lanes;
+    size_t unroll;
+    int64_t most;  // elements left at most
+  };
+  void remainder(AxisId column, const std::vector<const Root*>& roots, const Remainder& rest,
+                 std::vector<KValue>& acc);
 };
 
-void collect(const TileFacts& facts, const tile::Block& b, LoopAxes& out) {
-  for (tile::AxisId a : b.axis_ids) out.declared |= TileFacts::bit(a);
-  for (tile::ValueId v : b.params) out.used |= facts.axes(v);
-  for (const tile::Inst& inst : b.insts) {
-    for (tile::ValueId v : inst.results) out.used |= facts.axes(v);
-    if (inst.op == tile::Op::store || inst.op == tile::Op::check)
-      out.stores &= facts.axes(inst.args[0]);
-    for (const tile::Block& inner : inst.blocks) collect(facts, inner, out);
+void CpuLowering::vector(const std::vector<const Root*>& roots, const Emitter::VectorAxis& at,
+                         std::vector<KValue>& acc, size_t unroll, size_t u) {
+  emit_.push_scope();
+  positions(roots, at, acc, unroll, u);
+  emit_.pop_scope();
+}
+
+void CpuLowering::column_phase(AxisId column, const std::vector<const Root*>& roots) {
+  kir::KirBuilder& b = emit_.builder();
+  const int64_t capacity = facts_.program().axes.at(column.index).capacity;
+  const PhaseCost cost = phase_cost(roots, column);
+  const bool reduces =
+      std::any_of(roots.begin(), roots.end(), [](const Root* r) { return r->reduces_column(); });
+  uint16_t lanes = static_cast<uint16_t>(
+      std::clamp<int64_t>(target_.vector_bytes / cost.widest, 2, kir::kMaxLanes));
+  lanes = static_cast<uint16_t>(
+      std::min<uint64_t>(lanes, std::bit_ceil(static_cast<uint64_t>(capacity))));
+  size_t unroll = reduces ? (cost.ops <= 16 ? 4 : 2) : cost.ops <= 16 ? 2 : 1;
+  while (unroll > 1 && static_cast<int64_t>(unroll) * lanes > capacity) unroll /= 2;
+
+  if (!fill_value_) hoist_roots(roots, column);
+  const KValue n = emit_.extent(column);
+  const auto fixed = emit_.static_extent(column);
+  const int64_t stride = static_cast<int64_t>(unroll) * lanes;
+  std::vector<KValue> acc;
+  for (const Root* r : roots)
+    if (r->reduces_column()) acc.insert(acc.end(), unroll, identity(*r, lanes));
+
+  KValue done = emit_.i64(0);
+  if (fixed)
+    done = emit_.i64(*fixed / stride * stride);
+  else if (stride > 1)
+    done = b.emit(Op::band, {n, emit_.i64(-stride)});
+  else
+    done = n;
+  const auto main_step = [&](KValue i) {
+    for (size_t u = 0; u < unroll; ++u) {
+      const KValue base = emit_.add(i, emit_.i64(static_cast<int64_t>(u) * lanes));
+      vector(roots, {column, base, lanes, {}}, acc, unroll, u);
+    }
+  };
+  // Short constant rows are written out: what depends on constant columns alone (the guards of a
+  // concatenation) is then decided when the kernel is compiled.
+  const bool written_out = fixed && *fixed / lanes <= 8 && *fixed / lanes * cost.ops <= 128;
+  if (fixed && *fixed >= stride && (written_out || *fixed / stride == 1)) {
+    for (int64_t i = 0; i + stride <= *fixed; i += stride) main_step(emit_.i64(i));
+  } else if (!fixed || *fixed >= stride) {
+    acc = b.for_loop(emit_.i64(0), done, emit_.i64(stride), acc,
+                     [&](KValue i, std::span<const KValue> carried) {
+                       emit_.push_scope();
+                       acc.assign(carried.begin(), carried.end());
+                       main_step(i);
+                       emit_.pop_scope();
+                       return acc;
+                     });
   }
+  if (stride > 1 && !(fixed && *fixed % stride == 0))
+    remainder(column, roots, {done, n, lanes, unroll, fixed ? *fixed % stride : stride - 1}, acc);
+
+  size_t slot = 0;
+  for (const Root* r : roots) {
+    if (!r->reduces_column()) continue;
+    finish_reduction(*r, combine(*r, {acc.begin() + slot, acc.begin() + slot + unroll}));
+    slot += unroll;
+  }
+}
+
+void CpuLowering::remainder(AxisId column, const std::vector<const Root*>& roots,
+                            const Remainder& rest, std::vector<KValue>& acc) {
+  kir::KirBuilder& b = emit_.builder();
+  const auto masked = [&](KValue i) {
+    const kir::Type t{Elem::I32, rest.lanes};
+    const KValue left =
+        b.emit(Op::itrunc, kir::Type{Elem::I32, 1}, {b.emit(Op::isub, {rest.extent, i})});
+    const KValue active =
+        b.icmp(kir::Pred::slt, b.emit(Op::lane_ids, t, {}), b.splat(left, rest.lanes));
+    vector(roots, {column, i, rest.lanes, active}, acc, rest.unroll, 0);
+  };
+  if (rest.most <= rest.lanes && emit_.constant_of(rest.done)) {
+    masked(rest.done);
+    return;
+  }
+  std::vector<KValue> first;
+  for (size_t s = 0; s < acc.size(); s += rest.unroll) first.push_back(acc[s]);
+  first = b.for_loop(rest.done, rest.extent, emit_.i64(rest.lanes), first,
+                     [&](KValue i, std::span<const KValue> carried) {
+                       emit_.push_scope();
+                       std::vector<KValue> inner = acc;
+                       for (size_t k = 0; k < carried.size(); ++k)
+                         inner[k * rest.unroll] = carried[k];
+                       std::swap(acc, inner);
+                       masked(i);
+                       std::swap(acc, inner);
+                       std::vector<KValue> next;
+                       for (size_t k = 0; k < carried.size(); ++k)
+                         next.push_back(inner[k * rest.unroll]);
+                       emit_.pop_scope();
+                       return next;
+                     });
+  for (size_t k = 0; k < first.size(); ++k) acc[k * rest.unroll] = first[k];
 }
 
 }  // namespace
+}  // namespace lowering
 
-std::vector<tile::AxisId> CpuLowering::axes_around_loops(const tile::Block& b) const {
-  LoopAxes loops, all;
-  bool any = false;
-  for (const tile::Inst& inst : b.insts)
-    for (const tile::Block& inner : inst.blocks) collect(facts_, inner, loops), any = true;
-  if (!any) return {};
-  collect(facts_, b, all);
-  std::vector<tile::AxisId> out;
-  AxisSet around = loops.used & ~loops.declared & facts_.row_axes() & ~facts_.reduced_axes() &
-                   ~emit_.bound_axes();
-  for (uint32_t a = 0; around != 0; ++a, around >>= 1) {
-    if ((around & 1) == 0) continue;
-    if ((all.stores >> a & 1) == 0)
-      throw Unsupported("tile program " + facts_.program().name,
-                        "a store without axis " + facts_.program().axes[a].name +
-                            " beside a loop over tiles that have it");
-    out.push_back(tile::AxisId(a));
-  }
-  return out;
+kir::Kernel lower_cpu(const tile::Program& program, const Target& target) {
+  return lowering::CpuLowering(program, target).run();
 }
 
-void CpuLowering::block(const tile::Block& b, std::span<const std::optional<KeptTile>> carried) {
-  const std::vector<tile::AxisId> around = axes_around_loops(b);
-  const auto open = [&](auto&& self, size_t d) -> void {
-    if (d == around.size()) return block_body(b, carried);
-    scalar_loop(around[d], [&] { self(self, d + 1); });
-  };
-  open(open, 0);
-}
-
-void CpuLowering::block_body(const tile::Block& b,
-                             std::span<const std::optional<KeptTile>> carried) {
-  Insts insts;
-  const tile::Inst* yield = nullptr;
-  for (const tile::Inst& inst : b.insts) {
-    if (inst.op == tile::Op::yield) {
-      yield = &inst;
-    } else if (is_control(inst)) {
-      lower_run(insts, nullptr, {});
-      insts.clear();
-      loop(inst);
-    } else {
-      insts.push_back(&inst);
-    }
-  }
-  lower_run(insts, yield, carried);
-}
-
-void CpuLowering::loop(const tile::Inst& inst) {
-  const tile::Block& body = inst.blocks.at(0);
-  const size_t n = inst.args.size();
-  std::vector<std::optional<KeptTile>> arrays(n);
-  std::vector<Root> fills;
-  std::vector<KValue> init;
-  for (size_t i = 0; i < n; ++i) {
-    const std::vector<tile::AxisId> axes = unbound_axes(inst.results[i], false);
-    if (axes.empty()) {
-      init.push_back(emit_.exact(inst.args[i]));
-      continue;
-    }
-    arrays[i] = new_array(inst.results[i], axes);
-    Root r = keep_root(inst.args[i], *arrays[i], {});
-    fills.push_back(std::move(r));
-  }
-  run_roots(std::move(fills));
-  const KValue lo = emit_.index(inst.index), hi = emit_.index(inst.index_hi), one = emit_.i64(1);
-  const auto results = emit_.builder().for_loop(
-      lo, hi, one, std::move(init), [&](KValue i, std::span<const KValue> carried) {
-        emit_.push_scope();
-        emit_.define(body.params[0], {i, {}});
-        for (size_t k = 0, s = 0; k < n; ++k) {
-          if (arrays[k])
-            emit_.set_kept(body.params[k + 1], arrays[k]);
-          else
-            emit_.define(body.params[k + 1], {carried[s++], {}});
-        }
-        block(body, arrays);
-        std::vector<KValue> next;
-        const tile::Inst& yield = body.insts.back();
-        for (size_t k = 0; k < n; ++k)
-          if (!arrays[k]) next.push_back(emit_.exact(yield.args[k]));
-        emit_.pop_scope();
-        return next;
-      });
-  for (size_t k = 0, s = 0; k < n; ++k) {
-    if (arrays[k])
-      emit_.set_kept(inst.results[k], arrays[k]);
-    else
-      emit_.define(inst.results[k], {results[s++], {}});
-  }
-}
-
-}  // namespace cpu
 }  // namespace poot::codegen

@@ -6,9 +6,9 @@
 //   even: a0 a1 …   odd: b0 b1 …   ->   a0 b0 a1 b1 …
 #include <algorithm>
 
-#include "codegen/lower/cpu_lowering.h"
+#include "codegen/lower/block_lowering.h"
 
-namespace poot::codegen::cpu {
+namespace poot::codegen::lowering {
 
 using tile::AxisId;
 using KValue = kir::ValueId;
@@ -22,9 +22,10 @@ bool weaves(const tile::Program& p, const Root& r, AxisId pair) {
 
 }  // namespace
 
-// The innermost row axis if the nest's stores are such pairs, else none.
-AxisId CpuLowering::pair_axis(const std::vector<Root>& roots) const {
-  if (roots[0].rows.empty()) return {};
+// The innermost row axis if the nest's stores are such pairs, else none. A GPU's threads share out
+// the rows, and its caches join their accesses.
+AxisId BlockLowering::pair_axis(const std::vector<Root>& roots) const {
+  if (target_.isa != Isa::X86 || roots[0].rows.empty()) return {};
   const AxisId pair = roots[0].rows.back();
   if (emit_.static_extent(pair) != 2) return {};
   bool woven = false;
@@ -35,7 +36,7 @@ AxisId CpuLowering::pair_axis(const std::vector<Root>& roots) const {
   return woven ? pair : AxisId();
 }
 
-void CpuLowering::pair_positions(const std::vector<const Root*>& roots,
+void BlockLowering::pair_positions(const std::vector<const Root*>& roots,
                                  const Emitter::VectorAxis& at) {
   emit_.push_scope();
   emit_.bind_vector(at);
@@ -67,4 +68,4 @@ void CpuLowering::pair_positions(const std::vector<const Root*>& roots,
   emit_.pop_scope();
 }
 
-}  // namespace poot::codegen::cpu
+}  // namespace poot::codegen::lowering

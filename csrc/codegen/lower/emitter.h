@@ -16,7 +16,7 @@
 #include "codegen/codegen.h"
 #include "codegen/lower/tile_facts.h"
 
-namespace poot::codegen::cpu {
+namespace poot::codegen::lowering {
 
 // A value in registers. `narrow` is its own type (bool: i1); `wide` is the f32 view of a f16 or
 // bf16 value. Either may be missing; the other gives it exactly.
@@ -39,9 +39,24 @@ class Emitter {
   kir::KirBuilder& builder() { return b_; }
   const Target& target() const { return target_; }
 
-  // --- scopes: one for each open KIR block
-  void push_scope() { scopes_.emplace_back(); }
-  void pop_scope() { scopes_.pop_back(); }
+  // --- scopes: one for each open KIR block, or for a position that is returned to
+  struct Reciprocal {
+    kir::ValueId value, usable;  // 1 / divisor; whether the divisor is of moderate size
+  };
+  struct Scope {
+    std::unordered_map<uint32_t, Reg> values;
+    std::map<std::pair<uint32_t, uint32_t>, kir::ValueId> index;   // (node, zeroed axis)
+    std::unordered_map<uint32_t, kir::ValueId> index_lanes;        // node
+    std::map<std::pair<uint32_t, uint16_t>, kir::ValueId> splats;  // (KIR value, lanes)
+    std::map<int64_t, kir::ValueId> constants;
+    std::map<uint32_t, Reciprocal> reciprocals;  // tile value
+  };
+  void push_scope(Scope s = {}) { scopes_.push_back(std::move(s)); }
+  Scope pop_scope() {
+    Scope s = std::move(scopes_.back());
+    scopes_.pop_back();
+    return s;
+  }
   void define(tile::ValueId v, Reg r) { scopes_.back().values[v.index] = r; }
 
   // --- position
@@ -59,6 +74,11 @@ class Emitter {
   void unbind_vector(tile::AxisId a);
   uint16_t lanes() const { return vector_.lanes; }
   kir::ValueId active() const { return vector_.active; }
+  // A scalar condition under which the position exists: where it fails nothing is read, written or
+  // reported, and values are arbitrary. None: it exists.
+  kir::ValueId predicate() const { return predicate_; }
+  void set_predicate(kir::ValueId p) { predicate_ = p; }
+  kir::ValueId both(kir::ValueId a, kir::ValueId b);  // conjunction; none: true
 
   // --- values
   // The value in its own type; `lanes` > 1 splats a scalar.
@@ -77,7 +97,7 @@ class Emitter {
   void end_hoist() { hoisted_.clear(); }
 
   // --- memory
-  // While set, consecutive loads also ask for the next position along this row axis.
+  // While set, consecutive loads of a CPU also ask for the next position along this row axis.
   void prefetch_ahead(tile::AxisId row) { ahead_ = row; }
   void store(const tile::Inst& inst);
   // Stores even and odd elements of a store of stride 2; the position is that of the first pair.
@@ -118,17 +138,6 @@ class Emitter {
   Reg eval_constant(const ir::Scalar& value);
   Reg from_integer(kir::ValueId i64_value, DType dtype);
   void report_zero_divisor(kir::ValueId divisor);
-  struct Reciprocal {
-    kir::ValueId value, usable;  // 1 / divisor; whether the divisor is of moderate size
-  };
-  struct Scope {
-    std::unordered_map<uint32_t, Reg> values;
-    std::map<std::pair<uint32_t, uint32_t>, kir::ValueId> index;   // (node, zeroed axis)
-    std::unordered_map<uint32_t, kir::ValueId> index_lanes;        // node
-    std::map<std::pair<uint32_t, uint16_t>, kir::ValueId> splats;  // (KIR value, lanes)
-    std::map<int64_t, kir::ValueId> constants;
-    std::map<uint32_t, Reciprocal> reciprocals;  // tile value
-  };
   bool divides_by_uniform(const tile::Inst& inst, AxisSet varying) const;
   Reciprocal reciprocal(tile::ValueId divisor);
   kir::ValueId divide_by_uniform(kir::ValueId a, tile::ValueId divisor);
@@ -139,11 +148,19 @@ class Emitter {
     kir::ValueId index;  // of lane 0; Indexed: of every lane
     uint32_t align = 0;
   };
+  uint32_t alignment(const tile::Buffer& buffer) const;  // of element 0
+  template <class Read>
+  kir::ValueId read_if(kir::ValueId condition, kir::ValueId other, Read&& read);
+  template <class Write>
+  void write_if(kir::ValueId condition, Write&& write);
   Access access(tile::BufferId buffer, tile::IndexId i, bool vector);
   kir::ValueId load_shuffled(kir::ObjectId object, kir::Type t, const Access& a);
-  void prefetch(const tile::Inst& inst, kir::ValueId at);
   Reg load(const tile::Inst& inst);
-  kir::ValueId lane_mask(const Guard& g);  // with active; none: all lanes
+  void prefetch(const tile::Inst& inst, kir::ValueId at);
+  kir::ValueId read_vector(const tile::Inst& inst, const Guard& g, kir::Type t);
+  void write_vector(const tile::Inst& inst, const Guard& g, kir::ValueId stored);
+  void report(kir::ValueId bad, uint32_t code);  // in active lanes
+  kir::ValueId lane_mask(const Guard& g);        // with active; none: all lanes
   kir::ValueId kept_index(const KeptTile& array, int64_t* vector_stride);
   void hoist_index(tile::IndexId i, tile::AxisId column);
   kir::ValueId divide(tile::IndexOp op, const tile::IndexNode& n, kir::ValueId a, kir::ValueId b);
@@ -155,6 +172,7 @@ class Emitter {
   std::vector<kir::ValueId> coordinates_;  // by axis
   AxisSet bound_ = 0;
   VectorAxis vector_;
+  kir::ValueId predicate_;
   tile::AxisId ahead_;
   std::unordered_map<uint32_t, KeptTile> kept_;
   std::unordered_map<uint32_t, int64_t> known_;  // constants by KIR value
@@ -167,4 +185,4 @@ inline bool is_half(DType d) {
   return d == DType::F16 || d == DType::BF16;
 }
 
-}  // namespace poot::codegen::cpu
+}  // namespace poot::codegen::lowering

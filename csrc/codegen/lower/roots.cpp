@@ -5,14 +5,14 @@
 // operands are needed after the run); else it is kept in a private array.
 #include <algorithm>
 
-#include "codegen/lower/cpu_lowering.h"
+#include "codegen/lower/block_lowering.h"
 
-namespace poot::codegen::cpu {
+namespace poot::codegen::lowering {
 
 using tile::AxisId;
 using tile::ValueId;
 
-std::vector<AxisId> CpuLowering::unbound_axes(ValueId v, bool only_deps) const {
+std::vector<AxisId> BlockLowering::unbound_axes(ValueId v, bool only_deps) const {
   std::vector<AxisId> out;
   for (AxisId a : facts_.program().type(v).axes)
     if (a && !emit_.bound(a) && (!only_deps || (facts_.deps(v) & TileFacts::bit(a)) != 0))
@@ -20,7 +20,7 @@ std::vector<AxisId> CpuLowering::unbound_axes(ValueId v, bool only_deps) const {
   return out;
 }
 
-Root CpuLowering::make_root(Root::Kind kind, const tile::Inst* inst, ValueId value,
+Root BlockLowering::make_root(Root::Kind kind, const tile::Inst* inst, ValueId value,
                             std::vector<AxisId> axes) const {
   Root r{.kind = kind, .inst = inst, .value = value};
   // An axis that is a row of some tile is a row everywhere, so that roots with and without the
@@ -33,14 +33,15 @@ Root CpuLowering::make_root(Root::Kind kind, const tile::Inst* inst, ValueId val
   return r;
 }
 
-Root CpuLowering::keep_root(ValueId v, KeptTile array, ValueId kept_as) const {
+Root BlockLowering::keep_root(ValueId v, KeptTile array, ValueId kept_as) const {
   Root r = make_root(Root::Keep, nullptr, v, array.axes);
   r.array = std::move(array);
   r.kept_as = kept_as;
   return r;
 }
 
-bool CpuLowering::fits(ValueId v, std::span<const AxisId> axes, int64_t window) const {
+bool BlockLowering::fits(ValueId v, std::span<const AxisId> axes, int64_t window) const {
+  if (!has_arrays()) return false;
   int64_t bytes = byte_size(facts_.program().type(v).dtype);
   for (AxisId a : axes) {
     const int64_t capacity = std::min(facts_.program().axes.at(a.index).capacity, window);
@@ -51,14 +52,17 @@ bool CpuLowering::fits(ValueId v, std::span<const AxisId> axes, int64_t window) 
 }
 
 // `window` bounds the one axis of an array that keeps a row.
-KeptTile CpuLowering::new_array(ValueId v, std::vector<AxisId> axes, int64_t window) {
+KeptTile BlockLowering::new_array(ValueId v, std::vector<AxisId> axes, int64_t window) {
+  if (!has_arrays())
+    throw Unsupported("tile program " + facts_.program().name,
+                      "a tile kept between loops: this target has no arrays for it");
   int64_t elems = 1;
   for (AxisId a : axes) elems *= std::min(facts_.program().axes.at(a.index).capacity, window);
   kept_bytes_ += elems * byte_size(facts_.program().type(v).dtype);
   return emit_.new_array(v, std::move(axes), elems);
 }
 
-void CpuLowering::need_outside(Run& run, ValueId v) {
+void BlockLowering::need_outside(Run& run, ValueId v) {
   if (!run.values.contains(v.index) || !run.kept_outside.insert(v.index).second) return;
   const tile::Inst& inst = *facts_.def(v);
   const bool lazy = facts_.program().type(v).scalar || inst.op == tile::Op::constant;
@@ -80,7 +84,7 @@ void CpuLowering::need_outside(Run& run, ValueId v) {
   for (ValueId a : facts_.operands(inst)) need_outside(run, a);
 }
 
-void CpuLowering::lower_run(const Insts& insts, const tile::Inst* yield,
+void BlockLowering::lower_run(const Insts& insts, const tile::Inst* yield,
                             std::span<const std::optional<KeptTile>> carried) {
   Run run;
   for (const tile::Inst* inst : insts)
@@ -115,7 +119,7 @@ void CpuLowering::lower_run(const Insts& insts, const tile::Inst* yield,
 }
 
 // Roots of the reductions of this run that `root` needs without another reduction in between.
-std::vector<size_t> CpuLowering::reductions_under(const Run& run, const Root& root) const {
+std::vector<size_t> BlockLowering::reductions_under(const Run& run, const Root& root) const {
   std::vector<size_t> out;
   std::unordered_set<uint32_t> seen;
   const auto visit = [&](auto&& self, ValueId v) -> void {
@@ -132,7 +136,7 @@ std::vector<size_t> CpuLowering::reductions_under(const Run& run, const Root& ro
 
 // Reductions come before their users in `roots` (program order), except that roots for values
 // needed outside stand at the end: one pass in order settles all.
-void CpuLowering::order_roots(Run& run) {
+void BlockLowering::order_roots(Run& run) {
   std::vector<std::vector<size_t>> needs;
   for (const Root& r : run.roots) needs.push_back(reductions_under(run, r));
   for (size_t i = 0; i < run.roots.size(); ++i) {
@@ -153,7 +157,7 @@ void CpuLowering::order_roots(Run& run) {
 }
 
 // Carried arrays are overwritten when nothing of the run reads them any more.
-void CpuLowering::place_yields(Run& run, std::vector<Root> yields) {
+void BlockLowering::place_yields(Run& run, std::vector<Root> yields) {
   uint32_t nest = 0, level = 0;
   bool one_nest = true;
   for (const Root& r : run.roots) nest = std::max(nest, r.nest);
@@ -186,4 +190,4 @@ void CpuLowering::place_yields(Run& run, std::vector<Root> yields) {
   }
 }
 
-}  // namespace poot::codegen::cpu
+}  // namespace poot::codegen::lowering

@@ -3,19 +3,19 @@
 // need and that are dear to evaluate twice get an array, written in the first phase that has them.
 #include <algorithm>
 
-#include "codegen/lower/cpu_lowering.h"
+#include "codegen/lower/block_lowering.h"
 
-namespace poot::codegen::cpu {
+namespace poot::codegen::lowering {
 
 using tile::AxisId;
 using tile::ValueId;
 
-std::vector<ValueId> CpuLowering::root_operands(const Root& r) const {
+std::vector<ValueId> BlockLowering::root_operands(const Root& r) const {
   if (r.kind == Root::Store) return facts_.operands(*r.inst);
   return {r.value};
 }
 
-void CpuLowering::run_roots(std::vector<Root> roots) {
+void BlockLowering::run_roots(std::vector<Root> roots) {
   uint32_t last = 0;
   for (const Root& r : roots) last = std::max(last, r.nest);
   std::vector<char> done(roots.size(), 0);
@@ -31,7 +31,7 @@ void CpuLowering::run_roots(std::vector<Root> roots) {
   }
 }
 
-bool CpuLowering::cheap(ValueId v, AxisId column) const {
+bool BlockLowering::cheap(ValueId v, AxisId column) const {
   // About what writing and reading back an array costs.
   constexpr int kCheap = 8;
   Root r{.kind = Root::Keep, .value = v};
@@ -40,7 +40,7 @@ bool CpuLowering::cheap(ValueId v, AxisId column) const {
 
 // Values of `roots` that several phases need, as further roots. `window`: arrays hold at most that
 // many columns. `refused` counts the bytes a column of what does not fit.
-std::vector<Root> CpuLowering::kept_across_phases(const std::vector<Root>& roots, int64_t window,
+std::vector<Root> BlockLowering::kept_across_phases(const std::vector<Root>& roots, int64_t window,
                                                   int64_t* refused) {
   std::unordered_map<uint32_t, uint32_t> first;  // value -> phase that evaluates it first
   std::unordered_set<uint32_t> kept;
@@ -78,7 +78,7 @@ std::vector<Root> CpuLowering::kept_across_phases(const std::vector<Root>& roots
 }
 
 // Whether the nest's results are all in memory, so that it may run as one of two versions.
-bool CpuLowering::has_versions(const std::vector<Root>& roots) const {
+bool BlockLowering::has_versions(const std::vector<Root>& roots) const {
   AxisId column;
   for (const Root& r : roots) {
     if (r.column) {
@@ -94,14 +94,14 @@ bool CpuLowering::has_versions(const std::vector<Root>& roots) const {
 
 // A row of unbounded length may be short: it is then kept in arrays of a fixed size, and only
 // longer rows are evaluated again in each phase.
-void CpuLowering::nest(std::vector<Root> roots) {
+void BlockLowering::nest(std::vector<Root> roots) {
   Nest n;
   int64_t refused = 0;
   std::vector<Root> added = kept_across_phases(roots, INT64_MAX, &refused);
   for (const Root& r : added) n.row_arrays.push_back(r.kept_as);
   n.roots = roots;
   n.roots.insert(n.roots.end(), added.begin(), added.end());
-  if (refused > 0 && has_versions(roots)) {
+  if (has_arrays() && refused > 0 && has_versions(roots)) {
     const int64_t window = (kKeptBytesLimit - kept_bytes_) / refused / 64 * 64;
     if (window >= 1024) {
       int64_t ignored = 0;
@@ -124,7 +124,7 @@ void CpuLowering::nest(std::vector<Root> roots) {
     if (r.array && r.kept_as) emit_.set_kept(r.kept_as, r.array);
 }
 
-void CpuLowering::hoist_roots(const std::vector<const Root*>& roots, AxisId column) {
+void BlockLowering::hoist_roots(const std::vector<const Root*>& roots, AxisId column) {
   for (const Root* r : roots) {
     emit_.hoist(r->value, column);
     if (r->kind == Root::Store) emit_.hoist_access(*r->inst, column);
@@ -135,14 +135,14 @@ void CpuLowering::hoist_roots(const std::vector<const Root*>& roots, AxisId colu
   emit_.end_hoist();
 }
 
-void CpuLowering::rows(std::span<const AxisId> left, const Nest& n) {
+void BlockLowering::rows(std::span<const AxisId> left, const Nest& n) {
   if (left.empty()) return versions(n);
   // Columns differ between roots: each is hoisted with its own.
   for (const Root& r : n.roots) hoist_roots({&r}, r.column);
-  scalar_loop(left[0], [&] { rows(left.subspan(1), n); });
+  row_loop(left[0], [&] { rows(left.subspan(1), n); });
 }
 
-void CpuLowering::versions(const Nest& n) {
+void BlockLowering::versions(const Nest& n) {
   if (n.window == 0) return phases(n.roots);
   AxisId column;
   for (const Root& r : n.roots)
@@ -165,7 +165,7 @@ void CpuLowering::versions(const Nest& n) {
       [&] { return version(n.roots); });
 }
 
-void CpuLowering::phases(const std::vector<Root>& roots) {
+void BlockLowering::phases(const std::vector<Root>& roots) {
   uint32_t last = 0;
   for (const Root& r : roots) last = std::max(last, r.level);
   for (uint32_t level = 0; level <= last; ++level) {
@@ -194,4 +194,4 @@ void CpuLowering::phases(const std::vector<Root>& roots) {
   }
 }
 
-}  // namespace poot::codegen::cpu
+}  // namespace poot::codegen::lowering

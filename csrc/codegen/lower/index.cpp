@@ -3,9 +3,9 @@
 // emitted outside the column loop; only what is not affine becomes vector arithmetic.
 #include <bit>
 
-#include "codegen/lower/cpu_emitter.h"
+#include "codegen/lower/emitter.h"
 
-namespace poot::codegen::cpu {
+namespace poot::codegen::lowering {
 
 using kir::Op;
 using kir::Pred;
@@ -220,4 +220,4 @@ void Emitter::hoist_extent(tile::AxisId a) {
   hoist_index(program().axes.at(a.index).extent, {});
 }
 
-}  // namespace poot::codegen::cpu
+}  // namespace poot::codegen::lowering

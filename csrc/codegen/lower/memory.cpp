@@ -3,9 +3,9 @@
 // memory.
 #include <algorithm>
 
-#include "codegen/lower/cpu_emitter.h"
+#include "codegen/lower/emitter.h"
 
-namespace poot::codegen::cpu {
+namespace poot::codegen::lowering {
 
 using kir::Elem;
 using kir::Op;
@@ -36,33 +36,10 @@ Emitter::Access Emitter::access(tile::BufferId buffer, tile::IndexId i, bool vec
   const uint64_t element = static_cast<uint64_t>(byte_size(buf.dtype));
   const uint64_t factor = facts_.known_factor(i, vector_.axis);
   const uint64_t bytes = factor == 0 ? uint64_t{4096} : factor * element;
-  uint64_t align = std::min({bytes, uint64_t{buf.align}, vector_.lanes * element, uint64_t{64}});
+  uint64_t align =
+      std::min({bytes, uint64_t{alignment(buf)}, vector_.lanes * element, uint64_t{64}});
   return {Access::Contiguous, add(index(i, vector_.axis), vector_.base),
           align > element ? static_cast<uint32_t>(align) : 0};
-}
-
-KValue Emitter::lane_mask(const Guard& g) {
-  KValue m = active();
-  const auto both = [&](KValue x) { m = m ? b_.emit(Op::band, {m, x}) : x; };
-  if (g.lanes) both(g.lanes);
-  if (g.scalar) both(splat(g.scalar, lanes()));
-  return m;
-}
-
-// Strides 2 and -1 are consecutive loads and a shuffle. The second load of stride 2 ends at the
-// last element that is wanted, so nothing beyond the access is read.
-KValue Emitter::load_shuffled(kir::ObjectId object, kir::Type t, const Access& a) {
-  const int n = t.lanes;
-  std::vector<int32_t> lanes;
-  if (a.kind == Access::Reversed) {
-    for (int l = 0; l < n; ++l) lanes.push_back(n - 1 - l);
-    const KValue v = b_.load(object, t, add(a.index, i64(1 - n)));
-    return b_.shuffle(v, v, std::move(lanes));
-  }
-  for (int l = 0; l < n; ++l) lanes.push_back(l < n / 2 ? 2 * l : 2 * l + 1);
-  const KValue low = b_.load(object, t, a.index);
-  const KValue high = b_.load(object, t, add(a.index, i64(n - 1)));
-  return b_.shuffle(low, high, std::move(lanes));
 }
 
 namespace {
@@ -97,69 +74,120 @@ void Emitter::prefetch(const tile::Inst& inst, KValue at) {
     b_.prefetch(kir::ObjectId(inst.buffer.index), add(at, i64(next)));
 }
 
+// Memory of a device is allocated in large units, and its launch refuses a buffer that starts
+// elsewhere; on the CPU a buffer starts where its tensor does.
+uint32_t Emitter::alignment(const tile::Buffer& buffer) const {
+  constexpr uint32_t kDeviceBufferAlign = 16;
+  return target_.isa == Isa::X86 ? buffer.align : std::max(buffer.align, kDeviceBufferAlign);
+}
+
+KValue Emitter::both(KValue a, KValue b) {
+  if (!a || !b) return a ? a : b;
+  return b_.emit(Op::band, {a, b});
+}
+
+template <class Read>
+KValue Emitter::read_if(KValue condition, KValue other, Read&& read) {
+  if (!condition) return read();
+  return b_.if_else(
+      condition,
+      [&] {
+        push_scope();
+        const KValue v = read();
+        pop_scope();
+        return std::vector<KValue>{v};
+      },
+      [&] { return std::vector<KValue>{other}; })[0];
+}
+
+template <class Write>
+void Emitter::write_if(KValue condition, Write&& write) {
+  if (!condition) return write();
+  b_.if_else(
+      condition,
+      [&] {
+        push_scope();
+        write();
+        pop_scope();
+        return std::vector<KValue>{};
+      },
+      [] { return std::vector<KValue>{}; });
+}
+
+KValue Emitter::lane_mask(const Guard& g) {
+  KValue m = active();
+  const auto both = [&](KValue x) { m = m ? b_.emit(Op::band, {m, x}) : x; };
+  if (g.lanes) both(g.lanes);
+  if (g.scalar) both(splat(g.scalar, lanes()));
+  return m;
+}
+
+// Strides 2 and -1 are consecutive loads and a shuffle. The second load of stride 2 ends at the
+// last element that is wanted, so nothing beyond the access is read.
+KValue Emitter::load_shuffled(kir::ObjectId object, kir::Type t, const Access& a) {
+  const int n = t.lanes;
+  std::vector<int32_t> lanes;
+  if (a.kind == Access::Reversed) {
+    for (int l = 0; l < n; ++l) lanes.push_back(n - 1 - l);
+    const KValue v = b_.load(object, t, add(a.index, i64(1 - n)));
+    return b_.shuffle(v, v, std::move(lanes));
+  }
+  for (int l = 0; l < n; ++l) lanes.push_back(l < n / 2 ? 2 * l : 2 * l + 1);
+  const KValue low = b_.load(object, t, a.index);
+  const KValue high = b_.load(object, t, add(a.index, i64(n - 1)));
+  return b_.shuffle(low, high, std::move(lanes));
+}
+
 Reg Emitter::load(const tile::Inst& inst) {
   const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
-  const kir::ObjectId object(inst.buffer.index);
-  const Elem elem = storage_elem(buf.dtype);
   const bool vector = varies(facts_.deps(inst.index) | facts_.deps(inst.mask));
   const Guard g = guard(inst.mask);
-  const kir::Type t{elem, vector ? lanes() : uint16_t{1}};
+  const kir::Type t{storage_elem(buf.dtype), vector ? lanes() : uint16_t{1}};
+  const KValue condition = vector ? predicate_ : both(g.scalar, predicate_);
+  KValue other;
+  if (condition || g.never) other = b_.constant(t, inst.value ? ir::bits_of(*inst.value) : 0);
+  if (g.never) return {from_storage(buf.dtype, other), {}};
+  const KValue v = read_if(condition, other, [&] {
+    return vector ? read_vector(inst, g, t)
+                  : b_.load(kir::ObjectId(inst.buffer.index), t, index(inst.index));
+  });
+  return {from_storage(buf.dtype, v), {}};
+}
+
+KValue Emitter::read_vector(const tile::Inst& inst, const Guard& g, kir::Type t) {
+  const kir::ObjectId object(inst.buffer.index);
   const auto other = [&] { return b_.constant(t, inst.value ? ir::bits_of(*inst.value) : 0); };
-  if (g.never) return {from_storage(buf.dtype, other()), {}};
-  if (!vector) {
-    const auto read = [&] { return std::vector<KValue>{b_.load(object, t, index(inst.index))}; };
-    if (!g.scalar) return {from_storage(buf.dtype, read()[0]), {}};
-    const auto r = b_.if_else(
-        g.scalar,
-        [&] {
-          push_scope();
-          auto v = read();
-          pop_scope();
-          return v;
-        },
-        [&] { return std::vector<KValue>{other()}; });
-    return {from_storage(buf.dtype, r[0]), {}};
-  }
   const Access a = access(inst.buffer, inst.index, true);
   const KValue mask = lane_mask(g);
-  KValue v;
-  if (a.kind == Access::Reversed || a.kind == Access::EverySecond) {
-    v = mask ? b_.gather(object, t, index_lanes(inst.index), mask, other())
-             : load_shuffled(object, t, a);
-  } else if (a.kind == Access::Indexed)
-    v = b_.gather(object, t, a.index, mask ? mask : b_.constant({Elem::I1, t.lanes}, 1), other());
-  else if (mask)
-    v = b_.load_masked(object, t, a.index, mask, other());
-  else {
-    v = b_.load(object, t, a.index, a.align);
-    if (ahead_) prefetch(inst, a.index);
-  }
-  return {from_storage(buf.dtype, v), {}};
+  if (a.kind == Access::Reversed || a.kind == Access::EverySecond)
+    return mask ? b_.gather(object, t, index_lanes(inst.index), mask, other())
+                : load_shuffled(object, t, a);
+  if (a.kind == Access::Indexed)
+    return b_.gather(object, t, a.index, mask ? mask : b_.constant({Elem::I1, t.lanes}, 1),
+                     other());
+  if (mask) return b_.load_masked(object, t, a.index, mask, other());
+  const KValue v = b_.load(object, t, a.index, a.align);
+  if (ahead_ && target_.isa == Isa::X86) prefetch(inst, a.index);
+  return v;
 }
 
 void Emitter::store(const tile::Inst& inst) {
   const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
-  const kir::ObjectId object(inst.buffer.index);
   const Guard g = guard(inst.mask);
   if (g.never) return;
   if (!vector_.axis) {
     const KValue v = to_storage(buf.dtype, exact(inst.args[0]));
-    if (!g.scalar) {
-      b_.store(object, index(inst.index), v);
-      return;
-    }
-    b_.if_else(
-        g.scalar,
-        [&] {
-          push_scope();
-          b_.store(object, index(inst.index), v);
-          pop_scope();
-          return std::vector<KValue>{};
-        },
-        [] { return std::vector<KValue>{}; });
+    write_if(both(g.scalar, predicate_),
+             [&] { b_.store(kir::ObjectId(inst.buffer.index), index(inst.index), v); });
     return;
   }
   const KValue v = to_storage(buf.dtype, exact(inst.args[0], lanes()));
+  write_if(predicate_, [&] { write_vector(inst, g, v); });
+}
+
+void Emitter::write_vector(const tile::Inst& inst, const Guard& g, KValue v) {
+  const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
+  const kir::ObjectId object(inst.buffer.index);
   const Access a = access(inst.buffer, inst.index, true);
   const KValue mask = lane_mask(g);
   if (a.kind == Access::Reversed && !mask) {
@@ -191,15 +219,17 @@ void Emitter::store_woven(const tile::Inst& inst, KValue even, KValue odd) {
   }
 }
 
-void Emitter::check(const tile::Inst& inst) {
-  const KValue ok = exact(inst.args[0], lanes());
-  const kir::Type t = b_.type(ok);
-  KValue bad = b_.emit(Op::bxor, {ok, b_.constant(t, 1)});
-  if (t.lanes > 1) {
+void Emitter::report(KValue bad, uint32_t code) {
+  if (b_.type(bad).lanes > 1) {
     if (active()) bad = b_.emit(Op::band, {bad, active()});
     bad = b_.emit(Op::reduce_or, kir::Type{Elem::I1, 1}, {bad});
   }
-  b_.fail(inst.code, bad);
+  b_.fail(code, both(bad, predicate_));
+}
+
+void Emitter::check(const tile::Inst& inst) {
+  const KValue ok = exact(inst.args[0], lanes());
+  report(b_.emit(Op::bxor, {ok, b_.constant(b_.type(ok), 1)}), inst.code);
 }
 
 // --- kept tiles
@@ -274,4 +304,4 @@ void Emitter::keep(tile::ValueId v, const KeptTile& array, KValue value) {
   }
 }
 
-}  // namespace poot::codegen::cpu
+}  // namespace poot::codegen::lowering

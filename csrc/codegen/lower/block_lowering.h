@@ -1,19 +1,22 @@
-// The CPU lowering's driver: turns a block of a tile program into loop nests.
+// The driver that the lowerings share: turns a block of a tile program into loop nests.
 //
 // A block is split at its loops into runs. What a run has to do is a list of *roots*: stores,
 // checks, reductions, and values that are needed after it. A root's domain is the axes that it
-// walks: row axes become scalar loops, the column axis a loop of vectors. Roots with equal rows
-// share a nest; within a row, a root that needs a reduction over the column comes one *phase* (one
-// column loop) later than that reduction. Everything else is evaluated on demand where a root needs
-// it (Emitter).
+// walks: row axes, and the column axis. Roots with equal rows share a nest; within a row, a root
+// that needs a reduction over the column comes one *phase* (one walk of the column) later than that
+// reduction. Everything else is evaluated on demand where a root needs it (Emitter).
+//
+// A target says how rows and columns are walked: on the CPU row axes are scalar loops and the
+// column a loop of vectors; on a GPU threads share out both.
 #pragma once
 
+#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "codegen/lower/cpu_emitter.h"
+#include "codegen/lower/emitter.h"
 
-namespace poot::codegen::cpu {
+namespace poot::codegen::lowering {
 
 struct Root {
   enum Kind : uint8_t { Store, Check, Reduce, Keep, Uniform };
@@ -36,21 +39,31 @@ struct PhaseCost {
   int widest = 1;  // bytes of the widest element computed with, at most 4
 };
 
-class CpuLowering {
+class BlockLowering {
  public:
-  CpuLowering(const tile::Program& program, const Target& target);
+  BlockLowering(const tile::Program& program, const Target& target);
+  virtual ~BlockLowering() = default;
   kir::Kernel run();
 
- private:
-  // cpu.cpp: blocks and loops
+ protected:
+  // --- the target's part
+  virtual void begin() {}
+  // Whether values may be kept in private arrays; where not, what needs one is Unsupported.
+  virtual bool has_arrays() const { return true; }
+  // `body` at every coordinate of a row axis that is the calling thread's.
+  virtual void row_loop(tile::AxisId axis, const std::function<void()>& body);
+  virtual void phases(const std::vector<Root>& roots);
+  virtual void column_phase(tile::AxisId column, const std::vector<const Root*>& roots) = 0;
+  virtual void effects(const Root& root);
+
+  // blocks.cpp: blocks and loops
   void block(const tile::Block& b, std::span<const std::optional<KeptTile>> carried);
   void block_body(const tile::Block& b, std::span<const std::optional<KeptTile>> carried);
   std::vector<tile::AxisId> axes_around_loops(const tile::Block& b) const;
   void loop(const tile::Inst& inst);
-  template <class F>
-  void scalar_loop(tile::AxisId axis, F&& body);
+  void at_coordinate(tile::AxisId axis, kir::ValueId i, const std::function<void()>& body);
 
-  // cpu_roots.cpp: what a run has to do
+  // roots.cpp: what a run has to do
   using Insts = std::vector<const tile::Inst*>;
   struct Run {
     std::unordered_set<uint32_t> values;  // defined in it
@@ -72,7 +85,7 @@ class CpuLowering {
   bool fits(tile::ValueId v, std::span<const tile::AxisId> axes, int64_t window = INT64_MAX) const;
   KeptTile new_array(tile::ValueId v, std::vector<tile::AxisId> axes, int64_t window = INT64_MAX);
 
-  // cpu_nests.cpp: rows and phases
+  // nests.cpp: rows and phases
   void run_roots(std::vector<Root> roots);
   struct Nest {
     std::vector<Root> roots;
@@ -88,32 +101,24 @@ class CpuLowering {
   bool has_versions(const std::vector<Root>& roots) const;
   void rows(std::span<const tile::AxisId> left, const Nest& n);
   void versions(const Nest& n);
-  void phases(const std::vector<Root>& roots);
   void hoist_roots(const std::vector<const Root*>& roots, tile::AxisId column);
   std::vector<tile::ValueId> root_operands(const Root& r) const;
 
-  // cpu_pairs.cpp: rows of two that are woven with the column
+  // pairs.cpp: rows of two that are woven with the column
   tile::AxisId pair_axis(const std::vector<Root>& roots) const;
   void pair_positions(const std::vector<const Root*>& roots, const Emitter::VectorAxis& at);
 
-  // cpu_columns.cpp: one column loop
+  // positions.cpp: one position of a column
   void scalar_phase(const std::vector<const Root*>& roots);
-  void column_phase(tile::AxisId column, const std::vector<const Root*>& roots);
   void positions(const std::vector<const Root*>& roots, const Emitter::VectorAxis& at,
                  std::vector<kir::ValueId>& acc, size_t unroll, size_t u);
-  struct Remainder {
-    kir::ValueId done, extent;  // [done, extent) is left
-    uint16_t lanes;
-    size_t unroll;
-    int64_t most;  // elements left at most
-  };
-  void remainder(tile::AxisId column, const std::vector<const Root*>& roots, const Remainder& rest,
-                 std::vector<kir::ValueId>& acc);
-  void effects(const Root& root);
-  void finish_reduction(const Root& root, std::vector<kir::ValueId> acc);
+  kir::ValueId combine(const Root& root, std::vector<kir::ValueId> acc);
+  void finish_reduction(const Root& root, kir::ValueId total);
   void fill(const Root& root);
   kir::ValueId step(ir::OpCode op, DType dtype, kir::ValueId a, kir::ValueId b);
   kir::ValueId identity(const Root& root, uint16_t lanes);
+
+  // cost.cpp
   PhaseCost phase_cost(const std::vector<const Root*>& roots, tile::AxisId column) const;
   int op_cost(const tile::Inst& inst, tile::AxisId column) const;
 
@@ -129,22 +134,4 @@ class CpuLowering {
 // Values kept in private arrays take at most this much of the stack and of the cache.
 inline constexpr int64_t kKeptBytesLimit = 256 << 10;
 
-template <class F>
-void CpuLowering::scalar_loop(tile::AxisId axis, F&& body) {
-  kir::KirBuilder& b = emit_.builder();
-  const auto at = [&](kir::ValueId i) {
-    emit_.push_scope();
-    emit_.bind(axis, i);
-    body();
-    emit_.unbind(axis);
-    emit_.pop_scope();
-  };
-  if (emit_.static_extent(axis) == 1) return at(emit_.i64(0));
-  const kir::ValueId lo = emit_.i64(0), hi = emit_.extent(axis), one = emit_.i64(1);
-  b.for_loop(lo, hi, one, {}, [&](kir::ValueId i, std::span<const kir::ValueId>) {
-    at(i);
-    return std::vector<kir::ValueId>{};
-  });
-}
-
-}  // namespace poot::codegen::cpu
+}  // namespace poot::codegen::lowering

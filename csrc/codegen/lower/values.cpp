@@ -2,13 +2,14 @@
 // type at once, as ops.def says; for f16 and bf16 both views of a value are kept as they arise, so
 // that a rounded value used by the next step is widened once, and results that need no rounding
 // (maxima, signs, whole numbers) never leave f32 until they are stored.
+#include "codegen/lower/emitter.h"
+
 #include <cmath>
-#include "codegen/lower/cpu_emitter.h"
 
 #include "codegen/math/math.h"
 #include "program/kernel_abi.h"
 
-namespace poot::codegen::cpu {
+namespace poot::codegen::lowering {
 
 using ir::OpCode;
 using kir::Elem;
@@ -37,7 +38,7 @@ Elem storage_elem(DType d) {
     case DType::F64:
       return Elem::F64;
     default:
-      throw Unsupported("dtype " + std::string(name(d)), "CPU kernels");
+      throw Unsupported("dtype " + std::string(name(d)), "generated kernels");
   }
 }
 
@@ -200,12 +201,7 @@ bool needs_no_rounding(OpCode op) {
 // A zero divisor in an active lane sets the status word; the quotient itself never traps.
 void Emitter::report_zero_divisor(KValue divisor) {
   const kir::Type t = b_.type(divisor);
-  KValue bad = b_.icmp(Pred::eq, divisor, b_.constant(t, 0));
-  if (t.lanes > 1) {
-    if (active()) bad = b_.emit(Op::band, {bad, active()});
-    bad = b_.emit(Op::reduce_or, kir::Type{Elem::I1, 1}, {bad});
-  }
-  b_.fail(program::kDivideByZero, bad);
+  report(b_.icmp(Pred::eq, divisor, b_.constant(t, 0)), program::kDivideByZero);
 }
 
 Reg Emitter::eval_pointwise(const tile::Inst& inst) {
@@ -359,4 +355,4 @@ void Emitter::hoist(tile::ValueId v, tile::AxisId column) {
   hoist_access(*inst, column);
 }
 
-}  // namespace poot::codegen::cpu
+}  // namespace poot::codegen::lowering
