@@ -18,6 +18,7 @@ _LAZY = {
     "PootError": "errors",
     "StrictError": "errors",
     "OptionError": "errors",
+    "TargetAbsentError": "errors",
     "InvalidGraph": "errors",
     "Unsupported": "errors",
     "CompileError": "errors",

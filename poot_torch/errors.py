@@ -14,12 +14,17 @@ __all__ = [
     "OptionError",
     "PootError",
     "StrictError",
+    "TargetAbsentError",
     "Unsupported",
 ]
 
 
 class OptionError(PootError, ValueError):
     """An unknown option, mode or value; the message names the nearest valid one."""
+
+
+class TargetAbsentError(OptionError):
+    """A target that this build cannot run; the message says what is missing."""
 
 
 class StrictError(PootError):

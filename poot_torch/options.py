@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .errors import OptionError
+from .errors import OptionError, TargetAbsentError
 
 MODES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
@@ -19,6 +19,12 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     "max-autotune-no-cudagraphs": {},
 }
 TARGETS = ("cpu",)
+ABSENT_TARGETS: Mapping[str, str] = {
+    "cuda": "pointwise and row kernels are lowered to PTX, but no runtime loads and launches them on a device",
+    "vulkan": "neither a lowering to SPIR-V nor a runtime for a Vulkan device exists",
+    "amd": "neither a lowering to AMDGPU code nor a runtime for a HSA device exists",
+}
+"""Targets that this build cannot run, with what each lacks."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +59,8 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> OptionError:
 def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
     """Options from what torch.compile hands over.
 
-    Raises OptionError for an unknown mode, option or target and for a value of the wrong type.
+    Raises OptionError for an unknown mode, option or target and for a value of the wrong type, TargetAbsentError for
+    a known target that this build cannot run.
     """
     if mode is not None and mode not in MODES:
         raise _unknown("mode", mode, MODES)
@@ -67,6 +74,8 @@ def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
         if type(value) is not want:
             raise OptionError(f"poot: option {key!r} takes {want.__name__}, not {value!r}")
     parsed = Options(**given)
+    if parsed.target in ABSENT_TARGETS:
+        raise TargetAbsentError(f"poot: target absent: {parsed.target!r}: {ABSENT_TARGETS[parsed.target]}")
     if parsed.target not in TARGETS:
         raise _unknown("target", parsed.target, TARGETS)
     if parsed.memory_limit_bytes < 0:

@@ -4,13 +4,17 @@
 //   poot-opt [--passes a,b | --all] [--target NAME] [--verify-only] [--print]
 //            [--evaluate [--seed N]] FILE
 //   poot-opt --tile FILE     poot-opt --kir FILE
+//   poot-opt --lower [--tile] [--target NAME] FILE
 //   poot-opt --constraints   every constraint id of graphs, their edits and their text, one a line
 //   poot-opt --list-passes
 //
 // The graph is printed unless --verify-only or --evaluate is given; --print prints it with these.
 // --evaluate runs the oracle on seeded random inputs of the hint sizes and prints, as comments,
 // each output's type, hash and first elements; with passes, also how far the results before and
-// after them lie apart. Faults go to standard error, exit status 1.
+// after them lie apart. --lower takes each graph as the body of one request (Row if it reduces,
+// else Elementwise) with contiguous operands and prints the target's KIR; with --tile its tile
+// program. Faults go to standard error, exit status 1.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -19,6 +23,7 @@
 #include <set>
 #include <sstream>
 
+#include "codegen/codegen.h"
 #include "codegen/kir/kir.h"
 #include "codegen/tile/tile.h"
 #include "ir/graph.h"
@@ -37,7 +42,7 @@ struct Usage : Error {
 struct Command {
   enum class Form { Graph, Tile, Kir, Constraints, ListPasses } form = Form::Graph;
   std::vector<std::string> passes;
-  bool all = false, verify_only = false, print = false, evaluate = false;
+  bool all = false, verify_only = false, print = false, evaluate = false, lower = false;
   uint64_t seed = 0;
   std::string target, file;
   bool optimises() const { return all || !passes.empty(); }
@@ -84,6 +89,8 @@ Command read_command(int argc, char** argv) {
       c.form = Command::Form::Tile;
     else if (arg == "--kir")
       c.form = Command::Form::Kir;
+    else if (arg == "--lower")
+      c.lower = true;
     else if (arg == "--constraints")
       c.form = Command::Form::Constraints;
     else if (arg == "--list-passes")
@@ -186,6 +193,23 @@ void run_graph(const Command& c, ir::Graph graph) {
   std::printf("# @%s difference: %g\n", graph.name().c_str(), most);
 }
 
+void lower_graph(const Command& c, const ir::Graph& graph) {
+  const Target target = c.target.empty() ? Target::host() : Target::parse(c.target);
+  passes::KernelRequest request;
+  const bool reduces = std::ranges::any_of(
+      graph.eqns(), [](const ir::Eqn& e) { return e.info().kind == ir::OpKind::Reduce; });
+  request.kind = reduces ? passes::RequestKind::Row : passes::RequestKind::Elementwise;
+  request.name = graph.name();
+  request.body = std::make_shared<const ir::Graph>(graph);
+  for (const ir::ValueId v : graph.inputs())
+    request.inputs.push_back(ir::Layout::contiguous(graph.type(v).shape));
+  for (const auto& o : graph.outputs())
+    request.outputs.push_back(ir::Layout::contiguous(graph.type(o.value).shape));
+  const tile::Program program = codegen::generate(request, target);
+  const bool tiles = c.form == Command::Form::Tile;
+  std::fputs((tiles ? program.str() : codegen::lower(program, target).str()).c_str(), stdout);
+}
+
 void list_constraints() {
   std::set<std::string> ids;
   for (const ir::Rule& rule : ir::graph_rules()) ids.emplace(rule.id);
@@ -196,6 +220,13 @@ void list_constraints() {
 }
 
 void run(const Command& c) {
+  if (c.lower) {
+    for (bool first = true; const ir::Graph& g : ir::parse_graphs(read_text(c.file))) {
+      if (!std::exchange(first, false)) std::printf("\n");
+      lower_graph(c, g);
+    }
+    return;
+  }
   switch (c.form) {
     case Command::Form::Constraints:
       return list_constraints();

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from poot_torch import OptionError, PootError, StrictError
+from poot_torch import OptionError, PootError, StrictError, TargetAbsentError
 from poot_torch.backend import poot
-from poot_torch.options import MODES, Options, parse
+from poot_torch.options import ABSENT_TARGETS, MODES, TARGETS, Options, parse
 
 
 def test_defaults_and_modes():
@@ -29,6 +29,13 @@ def test_defaults_and_modes():
 def test_wrong_options_name_the_nearest(mode, options, words):
     with pytest.raises(OptionError, match=words):
         parse(mode, options)
+
+
+@pytest.mark.parametrize(("target", "missing"), [("cuda", "launches"), ("vulkan", "SPIR-V"), ("amd", "AMDGPU")])
+def test_absent_targets_name_what_is_missing(target, missing):
+    with pytest.raises(TargetAbsentError, match=f"target absent: '{target}': .*{missing}"):
+        parse(None, {"target": target})
+    assert target in ABSENT_TARGETS and target not in TARGETS
 
 
 def test_wrong_option_reaches_the_user():

@@ -135,47 +135,77 @@ inline bool approximates(const tile::Block& b) {
   return false;
 }
 
-// The program lowered for each vector width gives the tile interpreter's bytes (sums in another
-// order: within the case's tolerance). `buffers`: as before the run; `want`: as after it.
+// A kernel on `buffers` gives the bytes `want` (sums in another order: within the case's
+// tolerance).
+inline void check_kernel(const kir::Kernel& kernel, const tile::Program& program, const TileCase& c,
+                         const std::vector<std::vector<std::byte>>& buffers,
+                         std::span<const std::span<std::byte>> want, uint32_t want_status,
+                         const std::string& target) {
+  const bool approximate = approximates(program.body);
+  auto got = buffers;
+  kir::RunArgs args;
+  for (auto& bytes : got) args.buffers.emplace_back(bytes);
+  for (const Dim& d : program.meta) args.meta.push_back(d.eval(c.symbols));
+  uint32_t blocks = 1;
+  for (int i = 0; i < 3; i++)
+    blocks *= args.grid[i] = static_cast<uint32_t>(program.grid[i].eval(c.symbols));
+  EXPECT_EQ(kir::interpret(kernel, args, 0, blocks), want_status) << target;
+  for (size_t i = 0; i < got.size() && want_status == 0; i++) {
+    const DType d = program.buffers[i].dtype;
+    const int64_t size = byte_size(d);
+    int failures = 0;
+    for (int64_t e = 0; (e + 1) * size <= static_cast<int64_t>(got[i].size()); e++) {
+      uint64_t g = 0, w = 0;
+      std::memcpy(&g, got[i].data() + e * size, static_cast<size_t>(size));
+      std::memcpy(&w, want[i].data() + e * size, static_cast<size_t>(size));
+      if (g == w) continue;
+      const double x = ir::to_double(g, d), y = ir::to_double(w, d);
+      if (std::isnan(x) && std::isnan(y)) continue;
+      const double tolerance =
+          approximate ? std::max(c.tolerance, byte_size(d) == 2 ? 0.01 : 1e-6) : c.tolerance;
+      if (tolerance > 0 && std::abs(x - y) <= tolerance * std::max(1.0, std::abs(y))) continue;
+      if (++failures < 4)
+        ADD_FAILURE() << "lowered for " << target << ": " << program.buffers[i].name << "[" << e
+                      << "] is " << x << ", not " << y;
+    }
+    if (failures > 0 && std::getenv("POOT_SHOW_KIR")) ADD_FAILURE() << kernel.str();
+  }
+}
+
+// The program lowered for each vector width gives the tile interpreter's bytes. `buffers`: as
+// before the run; `want`: as after it.
 inline void check_lowered(const tile::Program& program, const TileCase& c,
                           const std::vector<std::vector<std::byte>>& buffers,
                           std::span<const std::span<std::byte>> want, uint32_t want_status) {
-  const bool approximate = approximates(program.body);
   for (const char* cpu : {"x86-64-v4", "x86-64-v3"}) {
-    kir::Kernel kernel;
     try {
-      kernel = codegen::lower(program, Target::parse(cpu));
+      check_kernel(codegen::lower(program, Target::parse(cpu)), program, c, buffers, want,
+                   want_status, cpu);
     } catch (const Unsupported&) {
       return;  // f64 has no exp and its kin
     }
-    auto got = buffers;
-    kir::RunArgs args;
-    for (auto& bytes : got) args.buffers.emplace_back(bytes);
-    for (const Dim& d : program.meta) args.meta.push_back(d.eval(c.symbols));
-    uint32_t blocks = 1;
-    for (int i = 0; i < 3; i++)
-      blocks *= args.grid[i] = static_cast<uint32_t>(program.grid[i].eval(c.symbols));
-    EXPECT_EQ(kir::interpret(kernel, args, 0, blocks), want_status) << cpu;
-    for (size_t i = 0; i < got.size() && want_status == 0; i++) {
-      const DType d = program.buffers[i].dtype;
-      const int64_t size = byte_size(d);
-      int failures = 0;
-      for (int64_t e = 0; (e + 1) * size <= static_cast<int64_t>(got[i].size()); e++) {
-        uint64_t g = 0, w = 0;
-        std::memcpy(&g, got[i].data() + e * size, static_cast<size_t>(size));
-        std::memcpy(&w, want[i].data() + e * size, static_cast<size_t>(size));
-        if (g == w) continue;
-        const double x = ir::to_double(g, d), y = ir::to_double(w, d);
-        if (std::isnan(x) && std::isnan(y)) continue;
-        const double tolerance =
-            approximate ? std::max(c.tolerance, byte_size(d) == 2 ? 0.01 : 1e-6) : c.tolerance;
-        if (tolerance > 0 && std::abs(x - y) <= tolerance * std::max(1.0, std::abs(y))) continue;
-        if (++failures < 4)
-          ADD_FAILURE() << "lowered for " << cpu << ": " << program.buffers[i].name << "[" << e
-                        << "] is " << x << ", not " << y;
-      }
-      if (failures > 0 && std::getenv("POOT_SHOW_KIR")) ADD_FAILURE() << kernel.str();
-    }
+  }
+}
+
+inline bool uses_f64(const ir::Graph& body) {
+  for (uint32_t v = 0; v < body.value_count(); v++)
+    if (body.type(ir::ValueId(v)).dtype == DType::F64) return true;
+  return false;
+}
+
+// The same request as a kernel of a GPU: another tile program, the same bytes.
+inline void check_gpu(const passes::KernelRequest& request, const TileCase& c,
+                      const std::vector<std::vector<std::byte>>& buffers,
+                      std::span<const std::span<std::byte>> want, uint32_t want_status) {
+  const Target gpu = Target::parse("sm_90a");
+  const tile::Program program = codegen::generate(request, gpu);
+  SCOPED_TRACE(program.str());
+  try {
+    check_kernel(codegen::lower(program, gpu), program, c, buffers, want, want_status, gpu.cpu);
+  } catch (const Unsupported& e) {
+    const bool every = request.kind == passes::RequestKind::Elementwise ||
+                       request.kind == passes::RequestKind::Row;
+    if (every && !uses_f64(*request.body)) ADD_FAILURE() << e.what();
   }
 }
 
@@ -213,6 +243,7 @@ inline tile::Program run_tile_case(const TileCase& c) {
   const uint32_t status = tile::interpret(program, spans, c.symbols);
   EXPECT_EQ(status, c.status);
   check_lowered(program, c, before, spans, status);
+  check_gpu(request, c, before, spans, status);
   if (c.status != 0 || status != 0) return program;
 
   const auto want = ir::evaluate(body, arrays, c.symbols);

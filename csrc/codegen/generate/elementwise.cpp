@@ -76,8 +76,9 @@ tile::Program generate_elementwise(const passes::KernelRequest& request, const T
     vars.pop_back();
   }
   const Flat rows = flatten(region, vars), columns = flatten(region, column_vars);
-  int64_t width = column_capacity(columns.size, symbols, kBlockElems / together);
-  int64_t height = row_capacity(rows.size, columns.size, width, symbols);
+  const int64_t elems = block_elems(target, request);
+  int64_t width = column_capacity(columns.size, symbols, elems / together);
+  int64_t height = row_capacity(rows.size, columns.size, width, symbols, elems);
   if (!vars.empty() && transposed(region, vars.back(), column_vars[0]) && width > kSquare &&
       region.extent(vars.back()).hint(symbols) >= kFewColumns) {
     width = kSquare;
@@ -88,12 +89,14 @@ tile::Program generate_elementwise(const passes::KernelRequest& request, const T
   const Buffers buffers = declare_buffers(b, request);
   const bool flat = rows.size.is_const(1);
   BlockedAxis r, c;
-  if (!flat) r = blocked_axis(b, symbols, "r", rows.size, height, 1);
-  c = blocked_axis(b, symbols, "c", columns.size, width, 0);
-  const std::vector<tile::AxisId> axes = flat ? std::vector{c.axis} : std::vector{r.axis, c.axis};
+  // A GPU's grid is long along its first axis only.
+  const uint32_t row_grid = target.isa == Isa::X86 ? 1 : 0;
+  if (!flat) r = blocked_rows(b, symbols, target, rows.size, height, row_grid);
+  c = blocked_axis(b, symbols, "c", columns.size, width, flat ? 0 : 1 - row_grid);
+  const std::vector<tile::AxisId> axes = r.axis ? std::vector{r.axis, c.axis} : std::vector{c.axis};
   Emitter emit(b, region, axes, buffers.inputs);
-  if (!flat) bind_flat(b, emit, region, rows, r.index, 1);
-  bind_flat(b, emit, region, columns, c.index, flat ? 1 : 2);
+  if (!flat) bind_flat(b, emit, region, rows, r.index, r.axis ? 1 : 0);
+  bind_flat(b, emit, region, columns, c.index, r.axis ? 2 : 1);
   emit_checks(b, emit, region.checks);
   // Every value before any store: a result may overwrite an input in place.
   for (const Result& result : region.results) emit.value(result.value);

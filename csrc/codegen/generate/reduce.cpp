@@ -162,7 +162,9 @@ tile::Program generate_reduce(const passes::KernelRequest& request, const Target
   const auto shape = reduction_shape(*request.body);
   if (!shape) return generate_elementwise(request, target);
   const Region region = reduction_region(request, *shape, false);
-  if (one_level(region) && runs_across(region)) return AcrossKernel(request, region).run(target);
+  // A GPU's threads have no arrays for the accumulators of several columns.
+  if (target.isa == Isa::X86 && one_level(region) && runs_across(region))
+    return AcrossKernel(request, region).run(target);
   return emit_rows(request, region, target, kResident);
 }
 

@@ -24,7 +24,7 @@ Region reduction_region(const passes::KernelRequest& request, const ReductionSha
                         bool full_outputs);
 
 // Writes rows x columns kernels, columns being the reduced dims: see row.cpp. `resident_limit`: the
-// longest row that is reduced in one piece.
+// longest row that a CPU reduces in one piece.
 tile::Program emit_rows(const passes::KernelRequest& request, const Region& region,
                         const Target& target, int64_t resident_limit);
 

@@ -15,6 +15,7 @@
 #include "codegen/generate/generators.h"
 #include "codegen/generate/reduction.h"
 #include "codegen/generate/spread.h"
+#include "codegen/lower/gpu_threads.h"
 #include "support/errors.h"
 
 namespace poot::codegen {
@@ -41,9 +42,15 @@ class RowKernel {
 
   void bypass_cache(bool yes) { b_.program().schedule.nontemporal = yes; }
 
-  tile::Program resident(const Flat& columns, int64_t capacity) {
-    const int64_t height = row_capacity(rows_.size, columns.size, capacity, symbols_);
-    begin_rows(height);
+  tile::Program resident(const Flat& columns, int64_t capacity, const Target& target) {
+    int64_t height = row_capacity(rows_.size, columns.size, capacity, symbols_);
+    if (target.isa == Isa::Ptx) {
+      const int64_t most = std::max<int64_t>(rows_.size.range(symbols_).hi, 1);
+      const GpuThreads threads =
+          gpu_threads(most, capacity, gpu_vector(narrowest_element(request_)), true);
+      height = std::min<int64_t>(threads.rows, most);
+    }
+    begin_rows(height, target);
     const AxisId c = b_.axis("c", capacity, b_.dim(columns.size));
     Emitter emit = emitter(c);
     bind_flat(b_, emit, region_, columns, b_.coord(c), 1u << axes_.size());
@@ -73,10 +80,10 @@ class RowKernel {
   }
 
  private:
-  void begin_rows(int64_t height) {
+  void begin_rows(int64_t height, const Target& target) {
     if (rows_.size.is_const(1)) return;
-    const BlockedAxis r = blocked_axis(b_, symbols_, "r", rows_.size, height, 0);
-    axes_.push_back(r.axis);
+    const BlockedAxis r = blocked_rows(b_, symbols_, target, rows_.size, height, 0);
+    if (r.axis) axes_.push_back(r.axis);
     row_ = r.index;
   }
 
@@ -237,8 +244,9 @@ tile::Program emit_rows(const passes::KernelRequest& request, const Region& regi
   if (reduced.size() > 1) return kernel.streaming();
   const Flat columns = flatten(region, reduced);
   const int64_t most = columns.size.range(request.body->symbols()).hi;
-  if (most > resident_limit) return kernel.streaming();
-  return kernel.resident(columns, std::clamp<int64_t>(most, 1, kLongest));
+  // The threads of a GPU's block stream a row of any length.
+  if (most > resident_limit && target.isa == Isa::X86) return kernel.streaming();
+  return kernel.resident(columns, std::clamp<int64_t>(most, 1, kLongest), target);
 }
 
 tile::Program generate_row(const passes::KernelRequest& request, const Target& target) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "codegen/lower/gpu_threads.h"
+
 namespace poot::codegen {
 
 Flat flatten(const Region& region, std::vector<IterVar> vars) {
@@ -44,6 +46,27 @@ BlockedAxis blocked_axis(tile::TileBuilder& b, const SymbolTable& symbols, const
   return {a, b.add(first, b.coord(a))};
 }
 
+BlockedAxis blocked_rows(tile::TileBuilder& b, const SymbolTable& symbols, const Target& target,
+                         const Dim& size, int64_t capacity, uint32_t grid_axis) {
+  if (target.isa == Isa::X86 || capacity > 1)
+    return blocked_axis(b, symbols, "r", size, capacity, grid_axis);
+  b.grid(grid_axis, size);
+  return {tile::AxisId(), b.scalar(b.block_id(grid_axis))};
+}
+
+int64_t narrowest_element(const passes::KernelRequest& request) {
+  const ir::Graph& body = *request.body;
+  int64_t bytes = kVectorBytes;
+  for (const ir::ValueId v : body.inputs()) bytes = std::min(bytes, byte_size(body.type(v).dtype));
+  for (const auto& o : body.outputs()) bytes = std::min(bytes, byte_size(body.type(o.value).dtype));
+  return bytes;
+}
+
+int64_t block_elems(const Target& target, const passes::KernelRequest& request) {
+  if (target.isa == Isa::X86) return kBlockElems;
+  return kPointwiseThreads * gpu_vector(narrowest_element(request));
+}
+
 int64_t column_capacity(const Dim& size, const SymbolTable& symbols, int64_t limit) {
   const int64_t most = size.range(symbols).hi;
   if (most <= limit) return std::max<int64_t>(most, 1);
@@ -53,10 +76,10 @@ int64_t column_capacity(const Dim& size, const SymbolTable& symbols, int64_t lim
 }
 
 int64_t row_capacity(const Dim& rows, const Dim& columns, int64_t capacity,
-                     const SymbolTable& symbols) {
+                     const SymbolTable& symbols, int64_t limit) {
   const int64_t width = std::clamp<int64_t>(columns.hint(symbols), 1, capacity);
   const int64_t most = std::max<int64_t>(rows.range(symbols).hi, 1);
-  return std::clamp<int64_t>(kBlockElems / width, 1, most);
+  return std::clamp<int64_t>(limit / width, 1, most);
 }
 
 }  // namespace poot::codegen

@@ -82,7 +82,7 @@ void BlockLowering::block(const tile::Block& b, std::span<const std::optional<Ke
 }
 
 void BlockLowering::block_body(const tile::Block& b,
-                             std::span<const std::optional<KeptTile>> carried) {
+                               std::span<const std::optional<KeptTile>> carried) {
   Insts insts;
   const tile::Inst* yield = nullptr;
   for (const tile::Inst& inst : b.insts) {

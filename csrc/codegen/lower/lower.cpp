@@ -8,7 +8,7 @@ kir::Kernel lower(const tile::Program& program, const Target& target) {
     case Isa::X86:
       return lower_cpu(program, target);
     case Isa::Ptx:
-      throw Unsupported("tile program " + program.name, "lowering for PTX");
+      return lower_gpu(program, target);
   }
   throw InternalError("lower: unknown instruction set");
 }

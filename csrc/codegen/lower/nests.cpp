@@ -41,7 +41,7 @@ bool BlockLowering::cheap(ValueId v, AxisId column) const {
 // Values of `roots` that several phases need, as further roots. `window`: arrays hold at most that
 // many columns. `refused` counts the bytes a column of what does not fit.
 std::vector<Root> BlockLowering::kept_across_phases(const std::vector<Root>& roots, int64_t window,
-                                                  int64_t* refused) {
+                                                    int64_t* refused) {
   std::unordered_map<uint32_t, uint32_t> first;  // value -> phase that evaluates it first
   std::unordered_set<uint32_t> kept;
   std::vector<Root> added;

@@ -21,7 +21,7 @@ std::vector<AxisId> BlockLowering::unbound_axes(ValueId v, bool only_deps) const
 }
 
 Root BlockLowering::make_root(Root::Kind kind, const tile::Inst* inst, ValueId value,
-                            std::vector<AxisId> axes) const {
+                              std::vector<AxisId> axes) const {
   Root r{.kind = kind, .inst = inst, .value = value};
   // An axis that is a row of some tile is a row everywhere, so that roots with and without the
   // column share a nest.
@@ -85,7 +85,7 @@ void BlockLowering::need_outside(Run& run, ValueId v) {
 }
 
 void BlockLowering::lower_run(const Insts& insts, const tile::Inst* yield,
-                            std::span<const std::optional<KeptTile>> carried) {
+                              std::span<const std::optional<KeptTile>> carried) {
   Run run;
   for (const tile::Inst* inst : insts)
     for (ValueId r : inst->results) run.values.insert(r.index);

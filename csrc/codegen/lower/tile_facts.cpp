@@ -162,6 +162,10 @@ void TileFacts::mark_live(const tile::Block& block) {
   }
 }
 
+namespace {
+constexpr uint64_t kVectorFactor = 64;  // of a size; no vector has more elements
+}
+
 uint64_t TileFacts::known_factor(IndexId i, tile::AxisId zeroed) const {
   const tile::IndexNode& n = program_.index.at(i.index);
   const uint64_t kLargest = uint64_t{1} << 32;
@@ -183,6 +187,12 @@ uint64_t TileFacts::known_factor(IndexId i, tile::AxisId zeroed) const {
     case IndexOp::Mul: {
       const uint64_t a = known_factor(n.a, zeroed), b = known_factor(n.b, zeroed);
       return a == 0 || b == 0 ? 0 : std::min(kLargest, std::min(a, kLargest / b) * b);
+    }
+    case IndexOp::Meta: {
+      const Dim& size = program_.meta.at(static_cast<size_t>(n.value));
+      uint64_t f = 1;
+      while (f < kVectorFactor && size.divisible_by(static_cast<int64_t>(2 * f))) f *= 2;
+      return f;
     }
     default:
       return 1;

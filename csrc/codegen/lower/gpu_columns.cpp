@@ -1,0 +1,253 @@
+// The columns of a row.
+//
+// Resident: a row that gives a thread few vectors is unrolled, and its positions are returned to in
+// every phase, so the row is read once. Streamed: a longer row is walked again by each phase, its
+// second read served by the cache: an unrolled main loop (several loads in flight), a loop of
+// single vectors, and the elements after the last whole vector, one a thread.
+//
+// Reductions: a thread's accumulators pairwise, the lanes of its vector by halving, the threads of
+// a warp by exchange with thread ^ 16, 8, …, the warps pairwise through workgroup memory. Every
+// thread of the row ends with the same value, and the order depends on the kernel and the extent
+// alone.
+#include <algorithm>
+#include <bit>
+
+#include "codegen/lower/gpu_lowering.h"
+
+namespace poot::codegen::lowering {
+
+using ir::OpCode;
+using kir::Op;
+using kir::Pred;
+using tile::AxisId;
+using KValue = kir::ValueId;
+
+namespace {
+
+constexpr int64_t kResidentVectors = 8;    // of a thread
+constexpr int64_t kResidentElements = 32;  // of a thread: registers, for values and their operands
+
+bool reduces(const std::vector<const Root*>& roots) {
+  return std::any_of(roots.begin(), roots.end(), [](const Root* r) { return r->reduces_column(); });
+}
+
+}  // namespace
+
+int64_t GpuLowering::positions_of(AxisId column) const {
+  return (facts_.program().axes.at(column.index).capacity + stride() - 1) / stride();
+}
+
+// The extent is a multiple of the vector.
+bool GpuLowering::whole_vectors(AxisId column) const {
+  const uint64_t factor = facts_.known_factor(facts_.program().axes[column.index].extent, {});
+  return factor % vector_ == 0;  // 0: the extent is 0
+}
+
+void GpuLowering::phases(const std::vector<Root>& roots) {
+  resident_.clear();
+  BlockLowering::phases(roots);
+  resident_.clear();
+}
+
+void GpuLowering::column_phase(AxisId column, const std::vector<const Root*>& roots) {
+  hoist_roots(roots, column);
+  const int64_t vectors = positions_of(column);
+  const bool fits = vectors <= kResidentVectors && vectors * vector_ <= kResidentElements;
+  if (fits && facts_.reduced_axes() != 0) {
+    if (!resident_.contains(column.index)) resident_[column.index] = place(column);
+    resident_phase(column, roots);
+  } else {
+    streamed_phase(column, roots);
+  }
+}
+
+GpuLowering::Resident GpuLowering::place(AxisId column) {
+  kir::KirBuilder& b = emit_.builder();
+  const KValue n = emit_.extent(column);
+  const auto fixed = emit_.static_extent(column);
+  Resident all;
+  const int64_t whole = fixed ? *fixed / vector_ * vector_ : 0;
+  const KValue end = fixed ? emit_.i64(whole) : emit_.add(n, emit_.i64(1 - vector_));
+  for (int64_t u = 0; u < positions_of(column); ++u) {
+    if (fixed && u * stride() >= whole) break;
+    Position p{
+        .base = emit_.add(first_element_, emit_.i64(u * stride())), .predicate = {}, .scope = {}};
+    if (!fixed || (u + 1) * stride() > whole) p.predicate = b.icmp(Pred::slt, p.base, end);
+    all.vectors.push_back(std::move(p));
+  }
+  if (whole_vectors(column)) return all;
+  const KValue first =
+      fixed ? emit_.i64(whole) : b.emit(Op::band, {n, emit_.i64(-int64_t{vector_})});
+  const int64_t left = fixed ? *fixed % vector_ : vector_ - 1;
+  for (int64_t done = 0; done < left; done += threads_.columns) {
+    const KValue base = emit_.add(emit_.add(first, column_), emit_.i64(done));
+    all.elements.push_back({.base = base, .predicate = b.icmp(Pred::slt, base, n), .scope = {}});
+  }
+  return all;
+}
+
+std::vector<KValue> GpuLowering::identities(const std::vector<const Root*>& roots, uint16_t lanes,
+                                            size_t each) {
+  std::vector<KValue> acc;
+  for (const Root* r : roots)
+    if (r->reduces_column()) acc.insert(acc.end(), each, identity(*r, lanes));
+  return acc;
+}
+
+void GpuLowering::resident_phase(AxisId column, const std::vector<const Root*>& roots) {
+  Resident& row = resident_.at(column.index);
+  const KValue before = emit_.predicate();
+  const auto walk = [&](std::vector<Position>& places, uint16_t lanes) {
+    std::vector<KValue> acc = identities(roots, lanes, places.size());
+    for (size_t u = 0; u < places.size(); ++u) {
+      emit_.set_predicate(emit_.both(before, places[u].predicate));
+      emit_.push_scope(std::move(places[u].scope));
+      positions(roots, {column, places[u].base, lanes, {}}, acc, places.size(), u);
+      places[u].scope = emit_.pop_scope();
+    }
+    emit_.set_predicate(before);
+    return acc;
+  };
+  const std::vector<KValue> vectors = walk(row.vectors, vector_);
+  finish_reductions(roots, vectors, walk(row.elements, 1));
+}
+
+// `body` for lo, lo + step, … below hi; `once`: at most one of them.
+template <class F>
+void GpuLowering::strided(KValue lo, KValue hi, int64_t step, bool once, std::vector<KValue>& acc,
+                          F&& body) {
+  kir::KirBuilder& b = emit_.builder();
+  const std::vector<KValue> init = acc;
+  const auto run = [&](KValue i) {
+    emit_.push_scope();
+    body(i);
+    emit_.pop_scope();
+    return acc;
+  };
+  if (once)
+    acc = b.if_else(b.icmp(Pred::slt, lo, hi), [&] { return run(lo); }, [&] { return init; });
+  else
+    acc = b.for_loop(lo, hi, emit_.i64(step), init, [&](KValue i, std::span<const KValue> carried) {
+      acc.assign(carried.begin(), carried.end());
+      return run(i);
+    });
+}
+
+void GpuLowering::streamed_phase(AxisId column, const std::vector<const Root*>& roots) {
+  kir::KirBuilder& b = emit_.builder();
+  const KValue before = emit_.predicate();
+  const auto fixed = emit_.static_extent(column);
+  KValue n = emit_.extent(column);
+  if (before) n = b.select(before, n, emit_.i64(0));  // no row, no columns
+  emit_.set_predicate({});
+
+  int64_t unroll = phase_cost(roots, column).ops <= 16 ? 4 : 2;
+  while (unroll > positions_of(column)) unroll /= 2;
+  const int64_t round = stride() * unroll;
+  std::vector<KValue> acc = identities(roots, vector_, static_cast<size_t>(unroll));
+  const auto vectors = [&](KValue base, size_t u) {
+    positions(roots, {column, base, vector_, {}}, acc, static_cast<size_t>(unroll), u);
+  };
+  KValue done = emit_.i64(0);
+  if (unroll > 1 && (!fixed || *fixed >= round)) {
+    done = fixed && !before ? emit_.i64(*fixed / round * round)
+                            : b.emit(Op::band, {n, emit_.i64(-round)});
+    strided(emit_.i64(0), done, round, false, acc, [&](KValue i) {
+      for (int64_t u = 0; u < unroll; ++u) {
+        emit_.push_scope();
+        const KValue base = emit_.add(emit_.add(i, first_element_), emit_.i64(u * stride()));
+        vectors(base, static_cast<size_t>(u));
+        emit_.pop_scope();
+      }
+    });
+  }
+  if (!fixed || unroll == 1 || *fixed % round / vector_ > 0)
+    strided(emit_.add(done, first_element_), emit_.add(n, emit_.i64(1 - vector_)), stride(),
+            positions_of(column) == 1, acc, [&](KValue i) { vectors(i, 0); });
+  std::vector<KValue> last;
+  if (!whole_vectors(column)) {
+    last = identities(roots, 1, 1);
+    const KValue first = b.emit(Op::band, {n, emit_.i64(-int64_t{vector_})});
+    strided(emit_.add(first, column_), n, threads_.columns, threads_.columns >= vector_ - 1u, last,
+            [&](KValue i) { positions(roots, {column, i, 1, {}}, last, 1, 0); });
+  }
+  emit_.set_predicate(before);
+  finish_reductions(roots, acc, last);
+}
+
+// `vectors`, `elements`: equally many accumulators for each reduction, either may have none.
+void GpuLowering::finish_reductions(const std::vector<const Root*>& roots,
+                                    const std::vector<KValue>& vectors,
+                                    const std::vector<KValue>& elements) {
+  if (!reduces(roots)) return;
+  const auto count =
+      std::count_if(roots.begin(), roots.end(), [](const Root* r) { return r->reduces_column(); });
+  const auto part = [&](const std::vector<KValue>& acc, ptrdiff_t k) {
+    const ptrdiff_t each = static_cast<ptrdiff_t>(acc.size()) / count;
+    return std::vector<KValue>(acc.begin() + k * each, acc.begin() + (k + 1) * each);
+  };
+  ptrdiff_t k = 0;
+  for (const Root* r : roots) {
+    if (!r->reduces_column()) continue;
+    std::vector<KValue> totals;
+    for (const std::vector<KValue>* acc : {&vectors, &elements})
+      if (!acc->empty()) totals.push_back(combine(*r, part(*acc, k)));
+    if (totals.empty()) totals.push_back(identity(*r, 1));
+    finish_reduction(*r, across_threads(*r, combine(*r, totals)));
+    ++k;
+  }
+}
+
+// Both partners of an exchange take the operands in one order, so that all agree on the sign of a
+// zero and the NaN.
+KValue GpuLowering::across_threads(const Root& root, KValue v) {
+  kir::KirBuilder& b = emit_.builder();
+  const DType dtype = facts_.program().type(root.value).dtype;
+  const OpCode op = root.inst->pointwise;
+  const bool ordered =
+      kir::is_float(b.type(v).elem) && (op == OpCode::reduce_max || op == OpCode::reduce_min);
+  for (uint32_t mask = std::min(threads_.columns, kWarp) / 2; mask > 0; mask /= 2) {
+    const KValue peer = b.shuffle_xor(v, mask);
+    if (!ordered) {
+      v = step(op, dtype, v, peer);
+      continue;
+    }
+    const KValue lower =
+        b.icmp(Pred::eq, b.emit(Op::band, {column_, emit_.i64(mask)}), emit_.i64(0));
+    v = step(op, dtype, b.select(lower, v, peer), b.select(lower, peer, v));
+  }
+  return threads_.columns > kWarp ? across_warps(root, v) : v;
+}
+
+// Threads ahead may write the next row's partial results while others still read this row's: where
+// the place is used again, a barrier stands before the write too.
+KValue GpuLowering::across_warps(const Root& root, KValue v) {
+  kir::KirBuilder& b = emit_.builder();
+  const DType dtype = opmath(facts_.program().type(root.value).dtype);
+  const int64_t warps = threads_.columns / kWarp;
+  kir::Object o;
+  o.name = "partial" + std::to_string(exchanges_++);
+  o.kind = kir::ObjectKind::Workgroup;
+  o.elem = storage_elem(dtype);
+  o.writable = true;
+  o.size = warps;
+  const kir::ObjectId partial = b.add_object(std::move(o));
+  if (looped_) b.barrier();
+  const KValue lane = b.emit(Op::band, {column_, emit_.i64(kWarp - 1)});
+  const KValue stored = emit_.to_storage(dtype, v);
+  b.if_else(
+      b.icmp(Pred::eq, lane, emit_.i64(0)),
+      [&] {
+        b.store(partial, b.emit(Op::lshr, {column_, b.i64(std::countr_zero(kWarp))}), stored);
+        return std::vector<KValue>{};
+      },
+      [] { return std::vector<KValue>{}; });
+  b.barrier();
+  std::vector<KValue> all;
+  for (int64_t w = 0; w < warps; ++w)
+    all.push_back(
+        emit_.from_storage(dtype, b.load(partial, {storage_elem(dtype), 1}, emit_.i64(w))));
+  return combine(root, std::move(all));
+}
+
+}  // namespace poot::codegen::lowering

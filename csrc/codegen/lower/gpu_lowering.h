@@ -1,0 +1,69 @@
+// Lowering for GPUs: one workgroup runs one block of the tile program. Its threads are laid out
+// rows x columns (GpuThreads); a thread walks every threads.rows-th row and, along the column,
+// vectors of consecutive elements that lie threads.columns vectors apart, so that a warp's accesses
+// are one stretch of memory.
+//
+// Control flow around barriers and shuffles is uniform: a thread whose row does not exist goes
+// along under a false predicate. Nothing is kept in arrays of a thread, which would be memory.
+#pragma once
+
+#include <map>
+
+#include "codegen/lower/block_lowering.h"
+#include "codegen/lower/gpu_threads.h"
+
+namespace poot::codegen::lowering {
+
+class GpuLowering final : public BlockLowering {
+ public:
+  using BlockLowering::BlockLowering;
+
+ private:
+  // gpu.cpp: threads and rows
+  void begin() override;
+  bool has_arrays() const override { return false; }
+  void row_loop(tile::AxisId axis, const std::function<void()>& body) override;
+  void effects(const Root& root) override;
+  uint32_t choose_vector(AxisSet columns, int64_t capacity) const;
+
+  // gpu_columns.cpp: one walk of the column
+  void phases(const std::vector<Root>& roots) override;
+  void column_phase(tile::AxisId column, const std::vector<const Root*>& roots) override;
+  // A vector of the calling thread, or an element after the last whole vector. Positions of a row
+  // that fits in registers are returned to: what one phase evaluated, the next one finds.
+  struct Position {
+    kir::ValueId base;       // column of the first element
+    kir::ValueId predicate;  // inside the extent; none: always
+    Emitter::Scope scope;
+  };
+  struct Resident {
+    std::vector<Position> vectors, elements;
+  };
+  int64_t stride() const { return int64_t{threads_.columns} * vector_; }  // of a walk
+  int64_t positions_of(tile::AxisId column) const;
+  bool whole_vectors(tile::AxisId column) const;
+  Resident place(tile::AxisId column);
+  void resident_phase(tile::AxisId column, const std::vector<const Root*>& roots);
+  void streamed_phase(tile::AxisId column, const std::vector<const Root*>& roots);
+  template <class F>
+  void strided(kir::ValueId lo, kir::ValueId hi, int64_t step, bool once,
+               std::vector<kir::ValueId>& acc, F&& body);
+  std::vector<kir::ValueId> identities(const std::vector<const Root*>& roots, uint16_t lanes,
+                                       size_t each);
+  void finish_reductions(const std::vector<const Root*>& roots,
+                         const std::vector<kir::ValueId>& vectors,
+                         const std::vector<kir::ValueId>& elements);
+  kir::ValueId across_threads(const Root& root, kir::ValueId v);
+  kir::ValueId across_warps(const Root& root, kir::ValueId v);
+
+  GpuThreads threads_;
+  uint16_t vector_ = 1;
+  bool looped_ = false;    // a reduction may be reached again by threads ahead of others
+  tile::AxisId row_axis_;  // the axis that threads share out, if threads_.rows > 1
+  kir::ValueId row_, column_, first_element_;  // i64: place in the workgroup; column_ * vector_
+  kir::ValueId first_row_, first_column_;      // i1: the place is 0
+  std::map<uint32_t, Resident> resident_;      // by column axis, while the phases of a row are open
+  uint32_t exchanges_ = 0;
+};
+
+}  // namespace poot::codegen::lowering

@@ -1,0 +1,117 @@
+"""Requests as kernels of a GPU: lowered by poot-opt, compiled by the worker, assembled by ptxas for both chips.
+
+What makes the kernels fast is checked in their PTX: accesses of 16 bytes, exchange within a warp, no memory of a
+thread's own; ptxas counts registers spilled.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+OPT = os.environ.get("POOT_OPT", str(ROOT / "build" / "poot-opt"))
+KERNELC = os.environ.get("POOT_KERNELC") or ROOT / "poot_torch" / "bin" / "poot-kernelc"
+CHIPS = ["sm_80", "sm_90a"]
+GRAPHS = {
+    re.match(r"graph @(\w+)", text)[1]: text
+    for path in sorted(HERE.glob("*.poot"))
+    for text in path.read_text().split("\n\n")
+}
+ROWS = [name for name, text in GRAPHS.items() if "reduce_" in text]
+# Lengths that no vector divides in every row: elements one by one.
+UNALIGNED = ["unknown_length_f32"]
+
+
+def find_ptxas():
+    """On the path, else in the wheel nvidia-cuda-nvcc of this interpreter."""
+    found = shutil.which("ptxas")
+    if found:
+        return found
+    for entry in sys.path:
+        for candidate in pathlib.Path(entry).glob("nvidia/**/bin/ptxas"):
+            return str(candidate)
+    return None
+
+
+@pytest.fixture(scope="session")
+def ptxas():
+    found = find_ptxas()
+    if not found:
+        pytest.fail("ptxas is neither on PATH nor in the wheel nvidia-cuda-nvcc")
+    return found
+
+
+def run(command, text=None):
+    done = subprocess.run([str(c) for c in command], input=text, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="session")
+def ptx_of(tmp_path_factory):
+    assert pathlib.Path(KERNELC).exists(), f"{KERNELC} was not built"
+    folder = tmp_path_factory.mktemp("kernels")
+    made = {}
+
+    def make(name, chip):
+        if (name, chip) not in made:
+            kir = folder / f"{name}.{chip}.kir"
+            kir.write_text(run([OPT, "--lower", "--target", chip, "-"], GRAPHS[name]).stdout)
+            made[name, chip] = run([KERNELC, "--compile", kir, "--target", chip]).stdout
+        return made[name, chip]
+
+    return make
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_ptxas_accepts_it_and_spills_nothing(ptx_of, ptxas, tmp_path, name, chip):
+    source = tmp_path / "k.ptx"
+    source.write_text(ptx_of(name, chip))
+    done = run([ptxas, f"-arch={chip}", "-v", "-o", tmp_path / "k.cubin", source])
+    assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in done.stderr
+    registers = int(re.search(r"Used (\d+) registers", done.stderr)[1])
+    threads = int(re.search(r"\.reqntid (\d+)", source.read_text())[1])
+    assert registers * threads <= 65536, f"{registers} registers of {threads} threads"
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_no_thread_has_memory_of_its_own(ptx_of, name):
+    assert ".local" not in ptx_of(name, "sm_90a")
+
+
+@pytest.mark.parametrize("name", [n for n in GRAPHS if n not in UNALIGNED])
+def test_accesses_are_16_bytes(ptx_of, name):
+    ptx = ptx_of(name, "sm_90a")
+    assert re.search(r"ld\.global\.nc(\.\w+)*\.v4\.b32|ld\.global\.nc(\.\w+)*\.v2\.b64", ptx)
+    assert re.search(r"st\.global\.v4\.b32|st\.global\.v2\.b64", ptx)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_reduced_by_exchange(ptx_of, name):
+    ptx = ptx_of(name, "sm_90a")
+    exchanges = len(re.findall(r"shfl\.sync\.bfly", ptx))
+    lanes = 16 if name == "softmax_short_f32" else 32
+    assert exchanges == GRAPHS[name].count("= reduce_") * (lanes.bit_length() - 1)
+    several_warps = int(re.search(r"\.reqntid (\d+)", ptx)[1]) > 32 and name not in ("softmax_short_f32",)
+    assert ("bar.sync" in ptx) == several_warps
+
+
+def test_a_row_in_registers_is_read_once(ptx_of):
+    """4096 columns of bf16 are four vectors for each of 128 threads."""
+    ptx = ptx_of("softmax_bf16", "sm_90a")
+    assert re.search(r"\.reqntid 128\b", ptx)
+    assert len(re.findall(r"ld\.global", ptx)) == 4
+    assert len(re.findall(r"st\.global", ptx)) == 4
+
+
+def test_arithmetic_is_that_of_the_oracle(ptx_of):
+    for name in GRAPHS:
+        ptx = ptx_of(name, "sm_90a")
+        assert ".ftz" not in ptx and ".approx" not in ptx
