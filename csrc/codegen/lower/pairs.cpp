@@ -37,7 +37,7 @@ AxisId BlockLowering::pair_axis(const std::vector<Root>& roots) const {
 }
 
 void BlockLowering::pair_positions(const std::vector<const Root*>& roots,
-                                 const Emitter::VectorAxis& at) {
+                                   const Emitter::VectorAxis& at) {
   emit_.push_scope();
   emit_.bind_vector(at);
   const auto with_row = [&](int64_t row, auto&& body) {
