@@ -27,6 +27,7 @@ SCHEMA_PATH = pathlib.Path(__file__).with_name("report_schema.json")
 SCHEMA_VERSION = 1
 _LONGEST = 256  # regions kept
 _regions: collections.deque[Region] = collections.deque(maxlen=_LONGEST)
+_since = time.time()  # when the record was last cleared
 
 
 @dataclasses.dataclass
@@ -146,14 +147,40 @@ def begin_region(gm: torch.fx.GraphModule) -> Region:
 
 
 def clear() -> None:
+    global _since
     _regions.clear()
+    _since = time.time()
+
+
+def _eager_frames() -> list[dict[str, str]]:
+    """Frames that Dynamo gave up on since the last reset (recompile limit, errors it was told to
+    suppress): no backend sees them, and they run in eager."""
+    from torch._dynamo.utils import get_compilation_metrics
+
+    metrics = get_compilation_metrics()
+    frame = lambda m: str(m.compile_id or "").partition("/")[0]  # noqa: E731
+    names = {frame(m): f"{m.co_name} ({m.co_filename}:{m.co_firstlineno})" for m in metrics if m.co_name}
+    frames = []
+    for m in metrics:
+        if m.fail_type is not None and (m.start_time or 0.0) >= _since:
+            reason = str(m.fail_reason or m.fail_type).strip().splitlines()[0]
+            frames.append(
+                {
+                    "compile_id": str(m.compile_id or ""),
+                    "function": names.get(frame(m), ""),
+                    "reason": reason,
+                    "recompile_reason": str(m.recompile_reason or ""),
+                }
+            )
+    return frames
 
 
 class Report:
     """All graphs compiled since the last `torch._dynamo.reset()`; a snapshot."""
 
-    def __init__(self, regions: list[Region]) -> None:
+    def __init__(self, regions: list[Region], eager_frames: list[dict[str, str]]) -> None:
         self.regions = regions
+        self.eager_frames = eager_frames
 
     @property
     def graphs(self) -> list[GraphReport]:
@@ -176,6 +203,7 @@ class Report:
             "graphs": len(graphs),
             "breaks": sum(bool(r.break_reason) for r in self.regions),
             "recompilations": sum(r.recompilation for r in self.regions),
+            "eager_frames": len(self.eager_frames),
             "classes": dict(classes),
             "dispatches_before": sum(g.native.get("dispatches_before", 0) for g in graphs),
             "dispatches_after": sum(g.native.get("dispatches_after", 0) for g in graphs),
@@ -189,6 +217,7 @@ class Report:
         return {
             "version": SCHEMA_VERSION,
             "totals": self.totals(),
+            "eager_frames": self.eager_frames,
             "regions": [r.to_json() for r in self.regions],
             "graphs": [{"region": i, **g.to_json()} for i, r in enumerate(self.regions) for g in r.graphs],
         }
@@ -202,7 +231,7 @@ class Report:
 
 def last_report() -> Report:
     """The report over everything compiled since the last reset."""
-    return Report(list(_regions))
+    return Report(list(_regions), _eager_frames())
 
 
 def explain(fn: Callable[..., Any], **options: Any) -> Callable[..., Report]:

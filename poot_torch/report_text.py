@@ -7,6 +7,10 @@ from typing import Any
 
 def render(data: dict[str, Any]) -> str:
     lines = _totals(data["totals"])
+    for f in data["eager_frames"]:
+        lines.append(f"  runs in eager: {f['function']}: {f['reason']}")
+        if f["recompile_reason"]:
+            lines.append(f"    {f['recompile_reason']}")
     for number, region in enumerate(data["regions"]):
         lines += ["", *_region(number, region)]
         for graph in data["graphs"]:

@@ -173,8 +173,9 @@ def div_mode(e: Emitter, a: Any, b: Any, *, rounding_mode: str | None = None) ->
         return floor_divide(e, a, b)
     if not is_float(dtype):
         return e.pointwise("trunc_div", (a, b), dtype)
-    wide = opmath(dtype)
-    return e.cast(e.emit("trunc", e.pointwise("div", (a, b), wide)), dtype)
+    # Between tensors eager rounds the quotient to the dtype before it truncates; by a scalar after.
+    between = dtype if isinstance(b, Val) and b.ndim else opmath(dtype)
+    return e.cast(e.emit("trunc", e.pointwise("div", (a, b), between)), dtype)
 
 
 @lower(aten.floor_divide.default, aten.floor_divide.Scalar)
@@ -224,6 +225,22 @@ def fmin(e: Emitter, a: Val, b: Val) -> Val:
 @lower(aten.atan2.default)
 def atan2(e: Emitter, a: Val, b: Val) -> Val:
     return e.binary("atan2", a, b, Kind.INT_TO_FLOAT)
+
+
+@lower(aten.atan.default)
+def atan(e: Emitter, x: Val) -> Val:
+    x = e.cast(x, e.promote(x, kind=Kind.INT_TO_FLOAT)[1])
+    return e.emit("atan2", x, e.lit(1, x.dtype))
+
+
+@lower(aten.deg2rad.default)
+def deg2rad(e: Emitter, x: Val) -> Val:
+    return e.binary("mul", x, math.pi / 180.0)
+
+
+@lower(aten.rad2deg.default)
+def rad2deg(e: Emitter, x: Val) -> Val:
+    return e.binary("mul", x, 180.0 / math.pi)
 
 
 @lower(aten.copysign.Tensor, aten.copysign.Scalar)
@@ -431,6 +448,7 @@ def convert_element_type(e: Emitter, x: Val, dtype: torch.dtype) -> Val:
 @lower(
     aten.clone.default,
     aten.alias.default,
+    aten.alias_copy.default,
     aten.detach.default,
     aten.lift_fresh_copy.default,
     aten.lift_fresh.default,

@@ -28,7 +28,9 @@ _NO_END = 2**63 - 1
     aten.flatten.using_ints,
     aten.unflatten.int,
     aten.ravel.default,
+    aten.squeeze_copy.default,
     aten.squeeze_copy.dim,
+    aten.squeeze_copy.dims,
     aten.unsqueeze_copy.default,
 )
 def reshape(e: Emitter, x: Val, *_: Any, **__: Any) -> Val:
@@ -100,7 +102,7 @@ def slice_tensor(e: Emitter, x: Val, dim: int = 0, start: Any = None, end: Any =
     return e.slice(x, axis, start, end, step)
 
 
-@lower(aten.narrow.default)
+@lower(aten.narrow.default, aten.narrow_copy.default)
 def narrow(e: Emitter, x: Val, dim: int, start: Any, length: Any) -> Val:
     return slice_tensor(e, x, dim, start, start + length)
 
@@ -129,6 +131,9 @@ def _pieces(e: Emitter, x: Val, axis: int, sizes: Any) -> tuple[Val, ...]:
     aten.split.Tensor,
     aten.split_with_sizes.default,
     aten.chunk.default,
+    aten.unsafe_split.Tensor,
+    aten.unsafe_split_with_sizes.default,
+    aten.unsafe_chunk.default,
     aten.split_copy.Tensor,
     aten.split_with_sizes_copy.default,
 )
@@ -143,7 +148,7 @@ def unbind(e: Emitter, x: Val, dim: int = 0) -> tuple[Val, ...]:
     return tuple(select_axis(e, x, axis, i) for i in range(len(e.meta)))
 
 
-@lower(aten.diagonal.default)
+@lower(aten.diagonal.default, aten.diagonal_copy.default)
 def diagonal(e: Emitter, x: Val, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Val:
     a, b = dim1 % x.ndim, dim2 % x.ndim
     rest = [i for i in range(x.ndim) if i not in (a, b)]

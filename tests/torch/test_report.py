@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-import poot_torch
+import poot_torch.backend
 from poot_torch.report import SCHEMA_PATH
 
 KINDS = {
@@ -99,3 +99,16 @@ def test_recompilation_is_told_with_its_reason():
     report = poot_torch.last_report()
     assert report.totals()["recompilations"] == 1
     assert "dtype" in report.to_json()["regions"][1]["recompile_reason"]
+
+
+@torch.no_grad()
+def test_recompile_limit_is_told():
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(recompile_limit=2):
+        compiled = torch.compile(lambda x: x * 2, backend=poot_torch.backend.poot, dynamic=False)
+        for n in range(3, 7):
+            compiled(torch.ones(n))
+    report = poot_torch.last_report()
+    (frame,) = report.eager_frames
+    assert "recompile limit" in frame["reason"] and "test_report.py" in frame["function"]
+    assert "runs in eager" in str(report)
