@@ -362,6 +362,14 @@ class _Importer:
         self, node: torch.fx.Node, operands: list[Val], results: list[torch.Tensor], call: int, reason: str
     ) -> tuple[Val, ...]:
         shapes = [self.symbols.dims(t.shape) for t in results]
+        traced: dict[_C.Value, Any] = {}  # strides that eager gives each operand
+        for source in node.all_input_nodes:
+            value = self.env.get(source)
+            if isinstance(value, Val):
+                traced.setdefault(value.id, self.symbols.dims(source.meta["val"].stride()))
+        strides: dict[str, Any] = {}
+        if all(o.id in traced and len(traced[o.id]) == len(o.shape) for o in operands):
+            strides["in_strides"] = [d for o in operands for d in traced[o.id]]
         return self.emitter.emit_multi(
             "opaque",
             *operands,
@@ -373,6 +381,7 @@ class _Importer:
             effect=_draws(node),
             reason=reason,
             out_strides=[d for t in results for d in self.symbols.dims(t.stride())],
+            **strides,
         )
 
     # ---- results

@@ -174,8 +174,8 @@ void Planner::opaque() {
       const Shape wanted = next(*in_strides, at, type.shape.size());
       Place p = place_of(o);
       if (!same_strides(type.shape, p.window.strides, wanted))
-        p = copied(p, type.dtype, wanted, BufferClass::Arena, value_name(o),
-                   launch.target + " was traced with other strides");
+        p = restrided(p, type, wanted, BufferClass::Arena, value_name(o),
+                      launch.target + " was traced with other strides");
       p.window.strides = wanted;
       launch.inputs.push_back(view_of(p, type.dtype));
     } else {

@@ -73,9 +73,29 @@ std::optional<Shape> through_view(const ir::Graph& graph, const Eqn& eqn, ValueI
   return out;
 }
 
+// An opaque call takes its operands in the strides that it was traced with.
+void ask_for_strides(const ir::Graph& graph, const Eqn& eqn, std::vector<ValueFacts>& facts) {
+  const auto* all = std::get_if<std::vector<Dim>>(&eqn.attrs[eqn.info().attr_index("in_strides")]);
+  if (!all) return;
+  auto at = all->begin();
+  for (const ir::Operand& o : eqn.inputs) {
+    const Shape shape = graph.type(o).shape;
+    if (all->end() - at < static_cast<std::ptrdiff_t>(shape.size())) return;
+    const Shape wanted(at, at + static_cast<std::ptrdiff_t>(shape.size()));
+    at += static_cast<std::ptrdiff_t>(shape.size());
+    if (!ir::is_value(o) || is_broadcast({shape, wanted, 0})) continue;
+    ValueFacts& f = facts[std::get<ValueId>(o).index];
+    if (!f.strides) f.strides = wanted;
+  }
+}
+
 void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
   for (size_t i = graph.eqns().size(); i-- > 0;) {
     const Eqn& eqn = graph.eqns()[i];
+    if (eqn.info().kind == OpKind::Opaque) {
+      ask_for_strides(graph, eqn, facts);
+      continue;
+    }
     if (eqn.inputs.empty() || !ir::is_value(eqn.inputs[0])) continue;
     const ValueId operand = std::get<ValueId>(eqn.inputs[0]);
     ValueFacts& from = facts[operand.index];

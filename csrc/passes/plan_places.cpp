@@ -92,6 +92,17 @@ Place Planner::operand(const Operand& o, std::string_view reason, const Accept& 
   return c;
 }
 
+Place Planner::restrided(const Place& from, const ir::TensorType& type, const Shape& strides,
+                         BufferClass cls, const std::string& value, std::string_view reason) {
+  Place stored = from;
+  for (size_t i = 0; i < strides.size(); ++i) {
+    if (strides[i].is_const(0)) stored.window.shape[i] = 1;
+  }
+  Place to = copied(stored, type.dtype, strides, cls, value, reason);
+  to.window.shape = type.shape;
+  return to;
+}
+
 Place Planner::copied(const Place& from, DType dtype, const Shape& strides, BufferClass cls,
                       const std::string& value, std::string_view reason) {
   const ir::TensorType type{dtype, from.window.shape};

@@ -39,19 +39,9 @@ Place Planner::result_place(const GraphOutput& out, const SignatureResult& resul
   const bool fits = same_strides(type.shape, p.window.strides, wanted.strides);
   if (fits && may_show(p.buffer, result))
     return {p.buffer, {type.shape, wanted.strides, p.window.offset}};
-  // Axes that the caller wants broadcast are stored once.
-  Place from = p;
-  Shape stored = type.shape;
-  for (size_t i = 0; i < stored.size(); ++i) {
-    if (wanted.strides[i].is_const(0)) stored[i] = 1;
-  }
-  from.window.shape = stored;
   const std::string_view reason =
       fits ? "the memory is not the result's to keep" : "the caller wants other strides";
-  Place to =
-      copied(from, type.dtype, wanted.strides, BufferClass::Output, value_name(out.value), reason);
-  to.window.shape = type.shape;
-  return to;
+  return restrided(p, type, wanted.strides, BufferClass::Output, value_name(out.value), reason);
 }
 
 void Planner::results() {

@@ -48,6 +48,9 @@ class Planner {
   Place operand(const ir::Operand& o, std::string_view reason, const Accept& accept);
   Place copied(const Place& from, DType dtype, const Shape& strides, program::BufferClass cls,
                const std::string& value, std::string_view reason);
+  // A copy in these strides; axes of stride 0 are stored once.
+  Place restrided(const Place& from, const ir::TensorType& type, const Shape& strides,
+                  program::BufferClass cls, const std::string& value, std::string_view reason);
   std::string value_name(const ir::Operand& o) const;
 
   // plan_generated.cpp
