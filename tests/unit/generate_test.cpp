@@ -505,5 +505,44 @@ TEST(GenerateScatter, update_slice) {
                  .symbols = {4}});
 }
 
+std::string refusal(RequestKind kind, const std::string& graph) {
+  try {
+    codegen::generate(make_request({.kind = kind, .graph = graph}), Target::parse("x86-64-v4"));
+  } catch (const Unsupported& e) {
+    return e.what();
+  }
+  return "generated";
+}
+
+TEST(Generate, refusals_name_what_is_missing) {
+  EXPECT_NE(refusal(RequestKind::Row, R"(graph @r(%x: f32[4,5]) -> (f32[4,5]) {
+    %0 = reduce_sum %x {axes=[0], keepdim=true} : f32[1,5]
+    %1 = sub %x, %0 : f32[4,5]
+    return %1
+  })")
+                .find("leading axes"),
+            std::string::npos);
+  EXPECT_NE(refusal(RequestKind::Row, R"(graph @r(%x: f32[4,5], %y: f32[4,6]) -> (f32[4], f32[4]) {
+    %0 = reduce_sum %x {axes=[1], keepdim=false} : f32[4]
+    %1 = reduce_sum %y {axes=[1], keepdim=false} : f32[4]
+    return %0, %1
+  })")
+                .find("different sizes"),
+            std::string::npos);
+  EXPECT_NE(refusal(RequestKind::Scatter, R"(graph @s(%x: f32[3], %b: f32[9]) -> (f32[9]) {
+    %0 = update_slice %b, %x {axis=0, start=0, end=3, step=1} : f32[9]
+    return %0
+  })")
+                .find("not its first input"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal(RequestKind::Elementwise, R"(graph @m(%x: f32[3,4], %y: f32[4,5]) -> (f32[3,5]) {
+    %0 = matmul %x, %y : f32[3,5]
+    return %0
+  })")
+          .find("matmul"),
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace poot::testing
