@@ -30,6 +30,8 @@ _CHECKS = frozenset(
     for name in ("_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size")
     if hasattr(aten, name)
 )
+# Operators whose fake results have other sizes than their real ones.
+_UNTRUSTED = frozenset((aten._embedding_bag.default, aten._embedding_bag_forward_only.default))
 _DTYPE_NUMBERS = {dtype: i for i, dtype in enumerate(DTYPE_NAMES)}
 _LARGEST_FOLDED = 65536  # elements of a constant evaluated while importing
 
@@ -331,6 +333,8 @@ class _Importer:
     def _opaque(self, node: torch.fx.Node, args: Any, kwargs: Any, reason: str) -> Any:
         source = source_line(node)
         target: Any = node.target
+        if target in _UNTRUSTED:
+            raise WholeGraph("traced sizes are not those of its results", str(target), source)
         slots: dict[_C.Value, int] = {}
         operands: list[Val] = []
 

@@ -72,6 +72,12 @@ def test_whole_graph_runs_in_eager():
 
 
 @torch.no_grad()
+def test_operator_with_wrong_traced_sizes():
+    weight, rows = torch.rand(5, 3), torch.tensor([[0, 2], [1, 4]])
+    check(lambda w, i: F.embedding_bag(i, w) + 1, weight, rows, fallbacks=["graph"])
+
+
+@torch.no_grad()
 def test_nothing_is_counted_when_nothing_falls_back():
     torch._dynamo.reset()
     counters.clear()
