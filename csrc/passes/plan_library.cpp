@@ -115,9 +115,12 @@ void Planner::contraction() {
       return s && blas_accepts(*s);
     };
   };
-  const std::string_view reason = "no axis of the matrix has stride 1";
-  Place pa = operand(left, reason, usable(false));
-  Place pb = operand(right, reason, usable(true));
+  auto reason = [&](const Window& w, bool is_right) {
+    return seen(w, form, is_right) ? std::string_view("no axis of the matrix has stride 1")
+                                   : std::string_view("the batch axes are not one axis in memory");
+  };
+  Place pa = operand(left, reason(a, false), usable(false));
+  Place pb = operand(right, reason(b, true), usable(true));
   pa.window = *seen(pa.window, form, false);
   pb.window = *seen(pb.window, form, true);
 
