@@ -10,6 +10,7 @@ this process; "steady" is the median of later calls, taken in turns with eager's
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import pathlib
 import statistics
@@ -60,7 +61,7 @@ def run_case(which: Case, dtype: torch.dtype, peers: list[str], seconds: float, 
             tell(f"{name}: tracing and compiling")
             torch._dynamo.reset()
             fn = torch.compile(fn, backend=name, options={"strict": True} if name == "poot" else None)
-        calls[name] = lambda fn=fn, args=instance.args: fn(*args)
+        calls[name] = functools.partial(fn, *instance.args)
         instance.reset()
         start = time.perf_counter()
         value = calls[name]()

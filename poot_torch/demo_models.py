@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -77,7 +78,7 @@ def llama_decode(dtype: torch.dtype, seed: int, wide: bool = False) -> Instance:
 
     model = _llama(dtype, seed, wide)
     filled = 256
-    cache = StaticCache(config=model.config, max_cache_len=1024)
+    cache: Any = StaticCache(config=model.config, max_cache_len=1024)
     with torch.no_grad():
         model(input_ids=_tokens(8192, 1, filled, seed), past_key_values=cache, use_cache=True)
     token = _tokens(8192, 1, 1, seed + 1)
@@ -135,8 +136,8 @@ def resnet18(dtype: torch.dtype, seed: int, wide: bool = False) -> Instance:
         hidden_sizes=[64, 128, 256, 512],
         depths=[2, 2, 2, 2],
         layer_type="basic",
-        num_labels=1000,
     )
+    config.num_labels = 1000
     model = _model(ResNetForImageClassification, config, dtype, seed, wide)
     return Instance(lambda x: model(pixel_values=x).logits, (_pixels((2, 3, 224, 224), dtype, seed, wide),))
 

@@ -4,8 +4,8 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <chrono>
+#include <unordered_map>
 
 #include "compiler/compile_kernels.h"
 #include "compiler/split_regions.h"

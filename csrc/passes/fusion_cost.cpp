@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ir/op_cost.h"
+#include "ir/cost_class.h"
 
 namespace poot::passes {
 namespace {

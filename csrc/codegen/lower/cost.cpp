@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "codegen/lower/block_lowering.h"
-#include "ir/op_cost.h"
+#include "ir/cost_class.h"
 
 namespace poot::codegen::lowering {
 

@@ -1,4 +1,5 @@
-// How dear one element of a pointwise op is, in the classes that cost models and lowerings tell apart.
+// How dear one element of a pointwise op is, in the classes that cost models and lowerings tell
+// apart.
 #pragma once
 
 #include "ir/op.h"

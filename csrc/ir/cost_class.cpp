@@ -1,4 +1,4 @@
-#include "ir/op_cost.h"
+#include "ir/cost_class.h"
 
 namespace poot::ir {
 
