@@ -1,5 +1,5 @@
-# C++ unit tests (googletest). One executable; sources anywhere under tests/unit.
-file(GLOB POOT_UNIT CONFIGURE_DEPENDS tests/unit/*.cpp)
+# C++ unit tests (googletest). One executable; sources in tests/unit and tests/devices.
+file(GLOB POOT_UNIT CONFIGURE_DEPENDS tests/unit/*.cpp tests/devices/*.cpp)
 if(POOT_UNIT)
   find_package(GTest REQUIRED)
   add_executable(poot_unit ${POOT_UNIT})

@@ -2,6 +2,8 @@
 
 #include "runtime/entry.h"
 
+#include <algorithm>
+
 #include "runtime/arena.h"
 #include "support/errors.h"
 
@@ -9,10 +11,6 @@ namespace poot::runtime {
 namespace {
 
 using program::BufferClass;
-
-// Below this many elements a launch runs on the calling thread: waking the team costs 1-2 us, in
-// which one core touches about this much.
-constexpr int64_t kSerialElements = 16384;
 
 std::vector<int64_t> eval(const Shape& dims, std::span<const int64_t> symbols) {
   std::vector<int64_t> out;
@@ -27,12 +25,20 @@ int64_t eval_size(const Dim& d, std::span<const int64_t> symbols, const char* wh
   return v;
 }
 
+// The extent of an empty strided tensor may evaluate to anything.
+bool is_empty(const program::Arg& arg, std::span<const int64_t> symbols) {
+  const auto* t = std::get_if<program::ArgTensor>(&arg);
+  return t && std::any_of(t->shape.begin(), t->shape.end(),
+                          [&](const Dim& d) { return d.eval(symbols) == 0; });
+}
+
 void bind_buffers(Entry& e, const program::Program& p) {
   std::vector<LiveRange> ranges;
   std::vector<uint32_t> owners;
   for (const program::Buffer& b : p.buffers) {
     BoundBuffer bound{b.cls, b.index};
     bound.bytes = static_cast<uint64_t>(eval_size(b.bytes, e.symbols, "a buffer's size"));
+    if (b.cls == BufferClass::Input && is_empty(p.args[b.index], e.symbols)) bound.bytes = 0;
     if (b.cls == BufferClass::Const) bound.constant = b.data.data();
     if (b.cls == BufferClass::Arena) {
       ranges.push_back({bound.bytes, b.first, b.last});
@@ -57,24 +63,26 @@ void bind_views(Entry& e, const program::Program& p) {
   }
 }
 
-BoundKernel bind_kernel(const Entry& e, const program::Program& p, const program::KernelLaunch& l,
-                        std::span<const std::shared_ptr<const Image>> images) {
-  BoundKernel k;
-  k.entry = images[l.kernel.index]->entry();
-  k.name = &p.kernels[l.kernel.index].name;
+DeviceLaunch bind_kernel(const Entry& e, const program::Program& p, const program::KernelLaunch& l,
+                         std::span<const ModuleId> modules) {
+  DeviceLaunch k;
+  k.module = modules[l.kernel.index];
   uint64_t blocks = 1;
   for (int axis = 0; axis < 3; ++axis) {
     const int64_t n = eval_size(l.grid[axis], e.symbols, "a grid");
     blocks *= static_cast<uint64_t>(n);
     if (n > UINT32_MAX || blocks > UINT32_MAX)
-      throw DeviceError("the grid of " + *k.name + " exceeds 2^32 blocks");
+      throw DeviceError("the grid of " + p.kernels[l.kernel.index].name + " exceeds 2^32 blocks");
     k.grid[axis] = static_cast<uint32_t>(n);
   }
-  k.blocks = static_cast<uint32_t>(blocks);
-  k.parallel = k.blocks > 1 && static_cast<int64_t>(blocks) * l.block_cost > kSerialElements;
+  k.cost = static_cast<int64_t>(blocks) * l.block_cost;
   k.meta = eval(l.meta, e.symbols);
-  for (const auto& slot : l.buffers)
-    k.slots.push_back({slot.buffer.index, slot.byte_offset.eval(e.symbols)});
+  for (const auto& slot : l.buffers) {
+    const uint64_t bytes = e.buffers[slot.buffer.index].bytes;
+    const int64_t offset = slot.byte_offset.eval(e.symbols);
+    const uint64_t skipped = static_cast<uint64_t>(std::max<int64_t>(offset, 0));
+    k.buffers.push_back({slot.buffer.index, offset, bytes > skipped ? bytes - skipped : 0});
+  }
   return k;
 }
 
@@ -89,39 +97,8 @@ BoundCall bind_call(const Entry& e, std::span<const program::ViewId> inputs,
   return c;
 }
 
-void bind_launches(Entry& e, const program::Program& p,
-                   std::span<const std::shared_ptr<const Image>> images) {
-  for (const program::Segment& segment : p.segments) {
-    for (const program::Launch& launch : segment.launches) {
-      BoundLaunch bound;
-      if (const auto* k = std::get_if<program::KernelLaunch>(&launch.body)) {
-        bound.index = static_cast<uint32_t>(e.kernels.size());
-        e.kernels.push_back(bind_kernel(e, p, *k, images));
-      } else {
-        bound.kernel = false;
-        bound.index = static_cast<uint32_t>(e.calls.size());
-        if (const auto* l = std::get_if<program::LibraryLaunch>(&launch.body)) {
-          BoundCall c = bind_call(e, l->inputs, l->outs);
-          c.op = l->op;
-          c.ints = &l->ints;
-          c.floats = &l->floats;
-          e.calls.push_back(std::move(c));
-        } else {
-          const auto& o = std::get<program::OpaqueLaunch>(launch.body);
-          BoundCall c = bind_call(e, o.inputs, o.outs);
-          c.library = false;
-          c.owned = true;
-          c.opaque = o.call;
-          e.calls.push_back(std::move(c));
-        }
-      }
-      e.launches.push_back(std::move(bound));
-    }
-  }
-}
-
-// Marks what results view, and gives every other Owned buffer to the launch that reads it last.
-void bind_lifetimes(Entry& e, const program::Program& p) {
+// Marks what results view.
+void bind_results(Entry& e, const program::Program& p) {
   e.keep.assign(e.buffers.size(), false);
   e.result_ints.assign(p.results.size(), 0);
   for (size_t i = 0; i < p.results.size(); ++i) {
@@ -130,23 +107,83 @@ void bind_lifetimes(Entry& e, const program::Program& p) {
     if (const auto* n = std::get_if<program::ResultInt>(&p.results[i]))
       e.result_ints[i] = n->value.eval(e.symbols);
   }
+}
+
+// By launch number: the Owned buffers that no result views and that it reads last.
+std::vector<std::vector<uint32_t>> releases(const Entry& e, const program::Program& p) {
+  size_t launches = 0;
+  for (const program::Segment& s : p.segments) launches += s.launches.size();
+  std::vector<std::vector<uint32_t>> out(launches);
   for (uint32_t b = 0; b < e.buffers.size(); ++b) {
-    if (e.buffers[b].cls != BufferClass::Owned || e.keep[b] || e.launches.empty()) continue;
-    const size_t last = std::min<size_t>(p.buffers[b].last, e.launches.size() - 1);
-    e.launches[last].release.push_back(b);
+    if (e.buffers[b].cls != BufferClass::Owned || e.keep[b] || launches == 0) continue;
+    out[std::min<size_t>(p.buffers[b].last, launches - 1)].push_back(b);
+  }
+  return out;
+}
+
+void bind_call_step(Entry& e, const program::LaunchBody& body) {
+  if (const auto* l = std::get_if<program::LibraryLaunch>(&body)) {
+    BoundCall c = bind_call(e, l->inputs, l->outs);
+    c.op = l->op;
+    c.ints = &l->ints;
+    c.floats = &l->floats;
+    e.calls.push_back(std::move(c));
+  } else {
+    const auto& o = std::get<program::OpaqueLaunch>(body);
+    BoundCall c = bind_call(e, o.inputs, o.outs);
+    c.library = false;
+    c.owned = true;
+    c.opaque = o.call;
+    e.calls.push_back(std::move(c));
+  }
+  BoundStep step;
+  step.call = static_cast<uint32_t>(e.calls.size() - 1);
+  e.steps.push_back(std::move(step));
+}
+
+// Kernel launches in a row become one recording; it ends early where memory is to be released.
+void bind_steps(Entry& e, const program::Program& p, Device& device,
+                std::span<const ModuleId> modules) {
+  const std::vector<std::vector<uint32_t>> release = releases(e, p);
+  std::vector<DeviceLaunch> run;
+  std::vector<uint32_t> kernels;
+  auto end_run = [&] {
+    if (run.empty()) return;
+    BoundStep step;
+    step.recording = device.record(run);
+    step.kernels = std::move(kernels);
+    e.steps.push_back(std::move(step));
+    run.clear();
+    kernels.clear();
+  };
+  size_t number = 0;
+  for (const program::Segment& segment : p.segments) {
+    for (const program::Launch& launch : segment.launches) {
+      if (const auto* k = std::get_if<program::KernelLaunch>(&launch.body)) {
+        run.push_back(bind_kernel(e, p, *k, modules));
+        kernels.push_back(k->kernel.index);
+      } else {
+        end_run();
+        bind_call_step(e, launch.body);
+      }
+      if (const auto& r = release[number++]; !r.empty()) {
+        end_run();
+        e.steps.back().release = r;
+      }
+    }
+    end_run();
   }
 }
 
 }  // namespace
 
-void bind_entry(Entry& entry, const program::Program& program,
-                std::span<const std::shared_ptr<const Image>> images,
-                std::vector<int64_t> symbols) {
+void bind_entry(Entry& entry, const program::Program& program, Device& device,
+                std::span<const ModuleId> modules, std::vector<int64_t> symbols) {
   entry.symbols = std::move(symbols);
   bind_buffers(entry, program);
   bind_views(entry, program);
-  bind_launches(entry, program, images);
-  bind_lifetimes(entry, program);
+  bind_results(entry, program);
+  bind_steps(entry, program, device, modules);
 }
 
 }  // namespace poot::runtime

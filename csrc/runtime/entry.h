@@ -3,20 +3,19 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <vector>
 
-#include "program/kernel_abi.h"
 #include "program/program.h"
+#include "runtime/device.h"
 #include "runtime/host_services.h"
-#include "runtime/kernel_store.h"
 
 namespace poot::runtime {
 
 struct BoundBuffer {
   program::BufferClass cls;
-  uint32_t index = 0;  // Input: argument
-  uint64_t bytes = 0;
+  uint32_t index = 0;         // Input: argument
+  uint64_t bytes = 0;         // Input: zero if the tensor is empty
   uint64_t arena_offset = 0;  // Arena
   const char* constant = nullptr;
 };
@@ -26,20 +25,6 @@ struct BoundView {
   DType dtype = DType::F32;
   int64_t byte_offset = 0;
   std::vector<int64_t> sizes, strides;
-};
-
-struct BoundKernel {
-  program::CpuEntry entry = nullptr;
-  const std::string* name = nullptr;
-  uint32_t blocks = 0;
-  bool parallel = false;
-  uint32_t grid[3] = {1, 1, 1};
-  std::vector<int64_t> meta;
-  struct Slot {
-    uint32_t buffer;
-    int64_t byte_offset;
-  };
-  std::vector<Slot> slots;
 };
 
 struct BoundCall {
@@ -54,9 +39,12 @@ struct BoundCall {
 };
 inline constexpr uint32_t kAbsent = ~uint32_t{0};
 
-struct BoundLaunch {
-  bool kernel = true;
-  uint32_t index = 0;             // into kernels or calls
+// A run of kernel launches of one segment, recorded on the device with one slot a buffer, or one
+// call of the host.
+struct BoundStep {
+  std::unique_ptr<const Recording> recording;  // null: a call
+  std::vector<uint32_t> kernels;               // of the recording's launches, to name faults
+  uint32_t call = 0;
   std::vector<uint32_t> release;  // Owned buffers whose last use this is
 };
 
@@ -64,21 +52,16 @@ struct Entry {
   std::vector<int64_t> symbols;
   std::vector<BoundBuffer> buffers;
   std::vector<BoundView> views;
-  std::vector<BoundKernel> kernels;
   std::vector<BoundCall> calls;
-  std::vector<BoundLaunch> launches;
+  std::vector<BoundStep> steps;
   std::vector<int64_t> result_ints;  // value of each ResultInt, by result number
   std::vector<bool> keep;            // buffers that results view: never released during the run
   uint64_t arena_bytes = 0;
-
-  // Arenas not in use by a call.
-  std::mutex mutex;
-  std::vector<void*> idle_arenas;
 };
 
-// Evaluates `program` for `symbols`. `images[i]` is kernel i's. Throws DeviceError if a size is
-// negative or a grid exceeds 32 bits.
-void bind_entry(Entry& entry, const program::Program& program,
-                std::span<const std::shared_ptr<const Image>> images, std::vector<int64_t> symbols);
+// Evaluates `program` for `symbols` and records its kernel launches on `device`, where `modules[i]`
+// is kernel i. Throws DeviceError if a size is negative or a grid exceeds 32 bits.
+void bind_entry(Entry& entry, const program::Program& program, Device& device,
+                std::span<const ModuleId> modules, std::vector<int64_t> symbols);
 
 }  // namespace poot::runtime

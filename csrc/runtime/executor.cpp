@@ -1,13 +1,16 @@
 // A call: bind symbols, find (or evaluate) the entry, lease an arena, fill the buffer table, run
-// the launches in order, hand out the results. The buffer table and the metadata are all that a
-// launch reads; nothing is looked up by name and nothing is evaluated on the way.
+// the steps in order, hand out the results. The buffer table is the table of slots that recorded
+// launches are replayed with; nothing is looked up by name and nothing is evaluated on the way.
 
 #include "runtime/executor.h"
 
 #include <algorithm>
 #include <list>
 
+#include "program/kernel_abi.h"
+#include "runtime/arena_pool.h"
 #include "runtime/bind_args.h"
+#include "runtime/cpu_device.h"
 #include "runtime/entry.h"
 #include "support/errors.h"
 
@@ -17,7 +20,6 @@ namespace {
 using program::BufferClass;
 
 constexpr size_t kMaxEntries = 64;
-constexpr size_t kMaxIdleArenas = 4;
 
 std::string status_text(uint32_t bits, const std::string& kernel) {
   std::string s;
@@ -26,45 +28,13 @@ std::string status_text(uint32_t bits, const std::string& kernel) {
   return s + " in kernel " + kernel;
 }
 
-// Returns the arena to its entry, whatever happens in the call.
-class ArenaLease {
- public:
-  ArenaLease(std::shared_ptr<Entry> entry, HostServices& host)
-      : entry_(std::move(entry)), host_(host) {
-    if (entry_->arena_bytes == 0) return;
-    {
-      std::lock_guard lock(entry_->mutex);
-      if (!entry_->idle_arenas.empty()) {
-        data_ = entry_->idle_arenas.back();
-        entry_->idle_arenas.pop_back();
-      }
-    }
-    if (!data_) data_ = host_.allocate(entry_->arena_bytes);
-  }
-  ~ArenaLease() {
-    if (!data_) return;
-    std::lock_guard lock(entry_->mutex);
-    if (entry_->idle_arenas.size() < kMaxIdleArenas)
-      entry_->idle_arenas.push_back(data_);
-    else
-      host_.free(data_);
-  }
-  ArenaLease(const ArenaLease&) = delete;
-  ArenaLease& operator=(const ArenaLease&) = delete;
-  char* data() const { return static_cast<char*>(data_); }
-
- private:
-  std::shared_ptr<Entry> entry_;
-  HostServices& host_;
-  void* data_ = nullptr;
-};
-
 // One run of an entry.
 class Run {
  public:
-  Run(const Entry& entry, HostServices& host) : entry_(entry), host_(host) {}
+  Run(const program::Program& program, const Entry& entry, HostServices& host, Device& device)
+      : program_(program), entry_(entry), host_(host), device_(device) {}
 
-  void place_buffers(std::span<const CallArg> args, char* arena) {
+  void place_buffers(std::span<const CallArg> args, Address arena) {
     base_.resize(entry_.buffers.size());
     owned_.resize(entry_.buffers.size());
     for (size_t b = 0; b < base_.size(); ++b) {
@@ -89,13 +59,13 @@ class Run {
     }
   }
 
-  void launch_all() {
-    for (const BoundLaunch& launch : entry_.launches) {
-      if (launch.kernel)
-        run_kernel(entry_.kernels[launch.index]);
+  void run_all() {
+    for (const BoundStep& step : entry_.steps) {
+      if (step.recording)
+        replay(step);
       else
-        run_call(entry_.calls[launch.index]);
-      for (uint32_t b : launch.release) {
+        run_call(entry_.calls[step.call]);
+      for (uint32_t b : step.release) {
         owned_[b] = {};
         base_[b] = nullptr;
       }
@@ -108,28 +78,12 @@ class Run {
   }
 
  private:
-  void run_kernel(const BoundKernel& k) {
-    if (k.blocks == 0) return;
-    pointers_.clear();
-    for (const auto& slot : k.slots) pointers_.push_back(base_[slot.buffer] + slot.byte_offset);
-    uint32_t status = 0;
-    program::Args args{pointers_.data(), k.meta.data(), &status, {k.grid[0], k.grid[1], k.grid[2]}};
-    if (k.parallel) {
-      struct Job {
-        program::CpuEntry entry;
-        const program::Args* args;
-      } job{k.entry, &args};
-      host_.parallel_for(
-          k.blocks,
-          [](void* ctx, uint32_t first, uint32_t last) {
-            const Job& j = *static_cast<const Job*>(ctx);
-            j.entry(j.args, first, last);
-          },
-          &job);
-    } else {
-      k.entry(&args, 0, k.blocks);
-    }
-    if (status != 0) throw StatusError(status, *k.name);
+  void replay(const BoundStep& step) {
+    Fault fault;
+    device_.replay(*step.recording, base_, fault);
+    device_.wait(device_.event());
+    if (fault.bits != 0)
+      throw StatusError(fault.bits, program_.kernels[step.kernels[fault.launch]].name);
   }
 
   void run_call(const BoundCall& call) {
@@ -160,11 +114,12 @@ class Run {
     return {base_[v.buffer] + v.byte_offset, v.dtype, v.sizes, v.strides};
   }
 
+  const program::Program& program_;
   const Entry& entry_;
   HostServices& host_;
-  std::vector<char*> base_;
+  Device& device_;
+  std::vector<Address> base_;  // by buffer: the slots of replays
   std::vector<HostTensor> owned_;
-  std::vector<void*> pointers_;
   std::vector<TensorRef> inputs_, outs_;
   std::vector<HostTensor> results_;
 };
@@ -176,22 +131,27 @@ StatusError::StatusError(uint32_t bits, const std::string& kernel)
 
 struct Executor::Impl {
   program::Program program;
-  std::vector<std::shared_ptr<const Image>> images;
   HostServices& host;
+  std::unique_ptr<CpuDevice> own;  // where the caller brought no device
+  Device& device;
+  ArenaPool arenas;
+  std::vector<ModuleId> modules;
   std::unique_ptr<ArgBinder> binder;
   mutable std::mutex mutex;
   std::list<std::shared_ptr<Entry>> entries;  // most recently used first
-  uint64_t arena_high_water = 0;
 
-  Impl(program::Program p, std::vector<std::shared_ptr<const Image>> i, HostServices& h)
-      : program(std::move(p)), images(std::move(i)), host(h) {
+  Impl(program::Program p, std::vector<ModuleId> m, HostServices& h, Device* d)
+      : program(std::move(p)),
+        host(h),
+        own(d ? nullptr : std::make_unique<CpuDevice>(h)),
+        device(d ? *d : *own),
+        arenas(device),
+        modules(std::move(m)) {
     program::check(program);
+    if (!device.facts().host_memory)
+      throw Unsupported("device " + std::string(device.facts().name),
+                        "an executor whose arguments lie in host memory");
     binder = std::make_unique<ArgBinder>(program);
-  }
-
-  ~Impl() {
-    for (const auto& e : entries)
-      for (void* a : e->idle_arenas) host.free(a);
   }
 
   std::shared_ptr<Entry> find(std::vector<int64_t> symbols) {
@@ -202,37 +162,22 @@ struct Executor::Impl {
       return entries.front();
     }
     auto fresh = std::make_shared<Entry>();
-    bind_entry(*fresh, program, images, std::move(symbols));
-    arena_high_water = std::max(arena_high_water, fresh->arena_bytes);
+    bind_entry(*fresh, program, device, modules, std::move(symbols));
+    arenas.reserve(fresh->arena_bytes);
     entries.push_front(fresh);
-    if (entries.size() > kMaxEntries) drop_oldest();
-    trim_idle();
+    if (entries.size() > kMaxEntries) entries.pop_back();  // calls in flight keep theirs alive
     return fresh;
-  }
-
-  void drop_oldest() {
-    release_idle(*entries.back());
-    entries.pop_back();
-  }
-
-  // Only the newest entries keep an idle arena, so that memory does not grow with the number of
-  // sizes.
-  void trim_idle() {
-    size_t kept = 0;
-    for (const auto& e : entries)
-      if (++kept > 2) release_idle(*e);
-  }
-
-  void release_idle(Entry& e) {
-    std::lock_guard lock(e.mutex);
-    for (void* a : e.idle_arenas) host.free(a);
-    e.idle_arenas.clear();
   }
 };
 
 Executor::Executor(program::Program program, std::vector<std::shared_ptr<const Image>> images,
                    HostServices& host)
-    : impl_(std::make_unique<Impl>(std::move(program), std::move(images), host)) {}
+    : impl_(std::make_unique<Impl>(std::move(program), std::vector<ModuleId>{}, host, nullptr)) {
+  for (auto& image : images) impl_->modules.push_back(impl_->own->adopt(std::move(image)));
+}
+Executor::Executor(program::Program program, std::vector<ModuleId> modules, HostServices& host,
+                   Device& device)
+    : impl_(std::make_unique<Impl>(std::move(program), std::move(modules), host, &device)) {}
 Executor::~Executor() = default;
 
 const program::Program& Executor::program() const {
@@ -247,10 +192,10 @@ void Executor::run(std::span<const CallArg> args, std::span<CallResult> results)
   std::vector<int64_t> symbols = impl_->binder->symbols(args);
   impl_->binder->check(args, symbols);
   const std::shared_ptr<Entry> entry = impl_->find(std::move(symbols));
-  const ArenaLease arena(entry, impl_->host);
-  Run run(*entry, impl_->host);
+  const ArenaPool::Lease arena(impl_->arenas, entry->arena_bytes);
+  Run run(p, *entry, impl_->host, impl_->device);
   run.place_buffers(args, arena.data());
-  run.launch_all();
+  run.run_all();
   for (size_t i = 0; i < p.results.size(); ++i) {
     if (const auto* v = std::get_if<program::ResultView>(&p.results[i]))
       results[i].tensor = run.result(v->view.index);
@@ -272,8 +217,7 @@ uint64_t Executor::entries() const {
 }
 
 uint64_t Executor::arena_bytes() const {
-  std::lock_guard lock(impl_->mutex);
-  return impl_->arena_high_water;
+  return impl_->arenas.high_water();
 }
 
 }  // namespace poot::runtime

@@ -1,6 +1,6 @@
 // Executor: replays a Program on the CPU. Thread-safe and re-entrant: each call in flight leases
 // its own arena. Entries (one a symbol binding: sizes, grids, metadata and arena layout evaluated
-// once) are bounded, oldest dropped first.
+// once, kernel launches recorded on the device) are bounded, oldest dropped first.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "program/program.h"
+#include "runtime/device.h"
 #include "runtime/host_services.h"
 #include "runtime/kernel_store.h"
 #include "support/errors.h"
@@ -30,9 +31,13 @@ struct CallResult {
 
 class Executor {
  public:
-  // `images[i]` is kernel i's. Throws InvalidGraph if the program does not check.
+  // On the CPU: `images[i]` is kernel i's. Throws InvalidGraph if the program does not check.
   Executor(program::Program program, std::vector<std::shared_ptr<const Image>> images,
            HostServices& host);
+  // On any device that shares the host's memory, else Unsupported: `modules[i]` is kernel i's.
+  // Host and device outlive the executor.
+  Executor(program::Program program, std::vector<ModuleId> modules, HostServices& host,
+           Device& device);
   ~Executor();
   const program::Program& program() const;
   // Runs one call. Throws ArgumentMismatch when the call does not fit the program (sizes, strides,

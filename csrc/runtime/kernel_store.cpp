@@ -17,8 +17,8 @@
 
 #include "build_id.h"
 #include "runtime/artifact_cache.h"
+#include "runtime/artifact_key.h"
 #include "runtime/worker_pool.h"
-#include "support/bytes.h"
 #include "support/env.h"
 #include "support/errors.h"
 
@@ -36,19 +36,6 @@ std::string worker_beside_library() {
   const std::string library = info.dli_fname;
   const size_t slash = library.rfind('/');
   return (slash == std::string::npos ? "." : library.substr(0, slash)) + "/bin/poot-kernelc";
-}
-
-Hash128 artifact_key(const std::string& kir, const Target& target, int opt_level) {
-  ByteWriter w;
-  w.put_string(kWorkerBuildId);
-  w.put(program::kKernelAbiVersion);
-  w.put(static_cast<uint8_t>(target.isa));
-  w.put_string(target.cpu);
-  w.put_string(target.features);
-  w.put(target.vector_bytes);
-  w.put(opt_level);
-  w.put_string(kir);
-  return content_hash(w.bytes());
 }
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
@@ -266,7 +253,7 @@ void KernelStore::State::compiled(const Hash128& key, const WorkerRequest& reque
 std::shared_future<KernelArtifact> KernelStore::get(const std::string& kir, const Target& target,
                                                     int opt_level) {
   State& s = *state_;
-  const Hash128 key = artifact_key(kir, target, opt_level);
+  const Hash128 key = artifact_key(kir, target, opt_level, kWorkerBuildId);
   std::shared_future<KernelArtifact> future;
   {
     std::lock_guard lock(s.mutex);

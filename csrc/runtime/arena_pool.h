@@ -1,0 +1,53 @@
+// Arenas of one program, leased per call in flight. Every arena has the size that the program's
+// largest entry needs, so calls of all sizes share them and memory does not grow with the number of
+// sizes. Thread-safe; the device outlives the pool, the pool its leases.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace poot::runtime {
+
+class ArenaPool {
+ public:
+  explicit ArenaPool(Device& device) : device_(device) {}
+  ~ArenaPool();
+  ArenaPool(const ArenaPool&) = delete;
+  ArenaPool& operator=(const ArenaPool&) = delete;
+
+  // An entry needs `bytes`: arenas allocated from now on are as large.
+  void reserve(uint64_t bytes);
+  uint64_t high_water() const;
+
+  struct Arena {
+    Address data = nullptr;
+    uint64_t bytes = 0;
+  };
+  // An arena of at least `bytes`, none for zero. Throws DeviceError.
+  Arena take(uint64_t bytes);
+  void give(const Arena& arena) noexcept;
+
+  // An arena for one call; goes back to the pool with the lease.
+  class Lease {
+   public:
+    Lease(ArenaPool& pool, uint64_t bytes) : pool_(pool), arena_(pool.take(bytes)) {}
+    ~Lease() { pool_.give(arena_); }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    Address data() const { return arena_.data; }
+
+   private:
+    ArenaPool& pool_;
+    const Arena arena_;
+  };
+
+ private:
+  Device& device_;
+  mutable std::mutex mutex_;
+  std::vector<Arena> idle_;
+  uint64_t high_water_ = 0;
+};
+
+}  // namespace poot::runtime

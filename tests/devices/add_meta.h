@@ -1,0 +1,28 @@
+// The kernel that device and executor tests launch: y[block] = x[block] + meta 0 over i64, and
+// index-out-of-range if meta 0 is -1. Its image is committed, so that no test needs the worker.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace poot::testing {
+
+inline std::string add_meta_file(const char* ending) {
+  return std::string(POOT_SOURCE_DIR) + "/tests/devices/assets/add_meta." + ending;
+}
+
+inline std::string read_asset(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline std::string add_meta_image() {
+  return read_asset(add_meta_file("x86-64-v3.image"));
+}
+inline std::string add_meta_kir() {
+  return read_asset(add_meta_file("kir"));
+}
+
+}  // namespace poot::testing
