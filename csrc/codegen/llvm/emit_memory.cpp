@@ -49,7 +49,8 @@ void Emitter::declare_objects() {
         llvm::Type* word = b_.getIntNTy(static_cast<unsigned>(kir::bit_width(object.elem)));
         for (uint64_t bits : object.bits) words.push_back(llvm::ConstantInt::get(word, bits));
         auto* words_type = llvm::ArrayType::get(word, words.size());
-        const unsigned space = features_.isa == Isa::Ptx ? 4 : 0;
+        // Global, not constant memory: that one serves a warp one address at a time.
+        const unsigned space = features_.isa == Isa::Ptx ? 1 : 0;
         auto* g = new llvm::GlobalVariable(
             module_, words_type, true, llvm::GlobalValue::InternalLinkage,
             llvm::ConstantArray::get(words_type, words), "table." + object.name, nullptr,

@@ -236,8 +236,10 @@ Reg Emitter::eval_pointwise(const tile::Inst& inst) {
 // nothing on the way leaves the range of normal numbers. Vectors with an element that is too small
 // or too large are divided; zeros keep their sign by copysign.
 //
-// A division of 16 lanes takes the divider 16 cycles, this about 6.
+// A division of 16 lanes takes the divider 16 cycles, this about 6. A GPU has no divider; its
+// division is such a sequence already.
 bool Emitter::divides_by_uniform(const tile::Inst& inst, AxisSet varying) const {
+  if (target_.isa != Isa::X86) return false;
   if (inst.pointwise != OpCode::div || opmath(inst.dtype) != DType::F32) return false;
   if ((facts_.deps(inst.args[0]) & varying) == 0 || (facts_.deps(inst.args[1]) & varying) != 0)
     return false;

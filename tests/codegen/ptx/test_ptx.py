@@ -111,6 +111,12 @@ def test_a_row_in_registers_is_read_once(ptx_of):
     assert len(re.findall(r"st\.global", ptx)) == 4
 
 
+def test_tables_are_not_in_constant_memory(ptx_of):
+    """It serves a warp one address at a time: GELU took twelve times as long."""
+    ptx = ptx_of("gelu_bf16", "sm_90a")
+    assert "erf" in ptx and ".const" not in ptx
+
+
 def test_arithmetic_is_that_of_the_oracle(ptx_of):
     for name in GRAPHS:
         ptx = ptx_of(name, "sm_90a")
