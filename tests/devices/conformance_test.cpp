@@ -9,25 +9,14 @@
 #include "add_meta.h"
 #include "program/kernel_abi.h"
 #include "runtime/cpu_device.h"
-#include "runtime/malloc_host.h"
 #include "runtime/null_device.h"
 #include "support/errors.h"
+#include "two_threads.h"
 
 namespace poot::runtime {
 namespace {
 
 using testing::add_meta_image;
-
-// Splits every range in two, on two threads.
-class TwoThreads : public MallocHost {
- public:
-  void parallel_for(uint32_t n, RangeFn fn, void* ctx) override {
-    std::thread other([&] { fn(ctx, 0, n / 2); });
-    fn(ctx, n / 2, n);
-    other.join();
-  }
-  uint32_t threads() const override { return 2; }
-};
 
 struct Kind {
   const char* name;
@@ -71,7 +60,7 @@ class DeviceConformance : public ::testing::TestWithParam<Kind> {
     }
   }
 
-  TwoThreads host_;
+  testing::TwoThreads host_;
   std::unique_ptr<Device> device_;
   Fault fault_;
 };

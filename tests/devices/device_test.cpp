@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
-#include <thread>
 
 #include "../unit/golden.h"
 #include "add_meta.h"
@@ -12,6 +11,7 @@
 #include "runtime/malloc_host.h"
 #include "runtime/null_device.h"
 #include "support/errors.h"
+#include "two_threads.h"
 
 namespace poot::runtime {
 namespace {
@@ -19,18 +19,8 @@ namespace {
 using testing::add_meta_file;
 using testing::add_meta_image;
 
-class CountingTeam : public MallocHost {
- public:
-  void parallel_for(uint32_t n, RangeFn fn, void* ctx) override {
-    ++teams;
-    fn(ctx, 0, n / 3);
-    fn(ctx, n / 3, n);
-  }
-  int teams = 0;
-};
-
 TEST(CpuDevice, SmallLaunchesStayOnTheCallingThread) {
-  CountingTeam host;
+  testing::TwoThreads host;
   CpuDevice device(host);
   const ModuleId m = device.load(add_meta_image());
   std::vector<int64_t> x(1000, 1), y(1000, 0);
