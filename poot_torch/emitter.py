@@ -200,16 +200,24 @@ class Emitter:
     def pointwise(self, op: str, args: Sequence[Any], dtype: torch.dtype) -> Val:
         """`op` on operands promoted to `dtype`, rounded once to it.
 
-        In f16 and bf16 a scalar that the type cannot hold, and a 0-d tensor of another dtype, enter
-        eager's computation unrounded; then the whole operation is computed in f32.
+        In f16 and bf16 a scalar factor or divisor that the type cannot hold, and a 0-d one of another
+        dtype, enters eager's computation unrounded; then the operation is computed in f32. Every
+        other operand is rounded first.
         """
-        if dtype in REDUCED and any(self._needs_opmath(a, dtype) for a in args):
+        if dtype in REDUCED and op in ("mul", "div", "floor_div") and self._needs_opmath(args[-1], dtype):
+            args = [*(self.rounded(a, dtype) for a in args[:-1]), args[-1]]
             wide = self.emit(op, *(self.operand(a, torch.float32) for a in args))
-            return wide if wide.dtype is torch.bool else self.cast(wide, dtype)
+            return self.cast(wide, dtype)
         operands = [self.operand(a, dtype) for a in args]
         if not any(isinstance(o, Val) for o in operands):
             operands[0] = self.value(args[0], dtype)
         return self.emit(op, *operands)
+
+    def rounded(self, x: Any, dtype: torch.dtype) -> Any:
+        """x as a Val or number that `dtype` holds."""
+        if isinstance(x, (Val, _C.Dim)):
+            return self.value(x, dtype)
+        return float(torch.tensor(x, dtype=dtype))
 
     @staticmethod
     def _needs_opmath(x: Any, dtype: torch.dtype) -> bool:

@@ -33,7 +33,7 @@ def in_opmath(*overloads: Any) -> Callable[[Callable[..., Val]], Callable[..., V
 
 @lower(aten.relu.default)
 def relu(e: Emitter, x: Val) -> Val:
-    return e.emit("maximum", x, e.lit(0, x.dtype))
+    return clamp(e, x, 0)
 
 
 @lower(aten.hardtanh.default)

@@ -76,16 +76,25 @@ def roll(e: Emitter, x: Val, shifts: Any, dims: Any = ()) -> Val:
 # ---- reads
 
 
+def _unwrapped(e: Emitter, index: Val, size: Any) -> Val:
+    """For operators that refuse a negative index, which gather would count from the end."""
+    if e.is_ramp(index):
+        return index
+    return e.where(e.compare("lt", index, 0), size, index, index.dtype)
+
+
 @lower(aten.embedding.default)
 def embedding(e: Emitter, weight: Val, indices: Val, *_: Any, **__: Any) -> Val:
-    return e.emit("gather", weight, indices, axis=0)
+    return e.emit("gather", weight, _unwrapped(e, indices, weight.shape[0]), axis=0)
 
 
 @lower(aten.index_select.default)
 def index_select(e: Emitter, x: Val, dim: int, index: Val) -> Val:
     if x.ndim == 0:
         return x
-    return e.emit("gather", x, e.reshape(index, (e.numel(index.shape),)), axis=dim % x.ndim)
+    axis = dim % x.ndim
+    index = e.reshape(index, (e.numel(index.shape),))
+    return e.emit("gather", x, _unwrapped(e, index, x.shape[axis]), axis=axis)
 
 
 @lower(aten.gather.default)

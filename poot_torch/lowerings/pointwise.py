@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
 
-from ..emitter import Declined, Emitter, Val, is_float, opmath
+from ..emitter import REDUCED, Declined, Emitter, Val, is_float, opmath
 from . import lower
 
 aten = torch.ops.aten
@@ -125,7 +125,7 @@ def isfinite(e: Emitter, x: Val) -> Val:
 
 
 def _scaled(e: Emitter, op: str, a: Any, b: Any, alpha: Any) -> Val:
-    """a ± alpha*b. With alpha, eager multiplies and adds in opmath and rounds once."""
+    """a ± alpha*b. With alpha, eager rounds every operand, multiplies and adds in opmath, and rounds once."""
     dtype = e.promote(a, b)[1]
     if isinstance(b, int) and b == 0 and isinstance(a, Val) and a.dtype == dtype and not is_float(dtype):
         return a
@@ -135,8 +135,8 @@ def _scaled(e: Emitter, op: str, a: Any, b: Any, alpha: Any) -> Val:
         return e.pointwise(op, (a, e.pointwise("mul", (b, alpha), dtype)), dtype)
     wide = opmath(dtype)
     factor = -alpha if op == "sub" else alpha
-    b_wide, a_wide = e.value(b, wide), e.operand(a, wide)
-    return e.cast(e.emit("fma", b_wide, e.lit(factor, wide), a_wide), dtype)
+    b_wide, a_wide = e.value(e.rounded(b, dtype), wide), e.operand(e.rounded(a, dtype), wide)
+    return e.cast(e.emit("fma", b_wide, e.lit(e.rounded(factor, dtype), wide), a_wide), dtype)
 
 
 @lower(aten.add.Tensor, aten.add.Scalar)
@@ -144,13 +144,20 @@ def add(e: Emitter, a: Any, b: Any, alpha: Any = 1) -> Val:
     return _scaled(e, "add", a, b, alpha)
 
 
+def _no_masks(*args: Any) -> None:
+    if any(isinstance(a, bool) or isinstance(a, Val) and a.dtype is torch.bool for a in args):
+        raise Declined("subtraction of a mask, which eager refuses")
+
+
 @lower(aten.sub.Tensor, aten.sub.Scalar)
 def sub(e: Emitter, a: Any, b: Any, alpha: Any = 1) -> Val:
+    _no_masks(a, b)
     return _scaled(e, "sub", a, b, alpha)
 
 
 @lower(aten.rsub.Tensor, aten.rsub.Scalar)
 def rsub(e: Emitter, a: Any, b: Any, alpha: Any = 1) -> Val:
+    _no_masks(a, b)
     return _scaled(e, "sub", b, a, alpha)
 
 
@@ -174,13 +181,41 @@ def div_mode(e: Emitter, a: Any, b: Any, *, rounding_mode: str | None = None) ->
     if not is_float(dtype):
         return e.pointwise("trunc_div", (a, b), dtype)
     # Between tensors eager rounds the quotient to the dtype before it truncates; by a scalar after.
-    between = dtype if isinstance(b, Val) and b.ndim else opmath(dtype)
+    between = opmath(dtype) if _is_scalar(b) else dtype
     return e.cast(e.emit("trunc", e.pointwise("div", (a, b), between)), dtype)
+
+
+def _is_scalar(x: Any) -> bool:
+    """Divisors that eager's kernels for f16 and bf16 read unrounded, computing all in f32."""
+    return not isinstance(x, Val) or all(d == 1 for d in x.shape)
 
 
 @lower(aten.floor_divide.default, aten.floor_divide.Scalar)
 def floor_divide(e: Emitter, a: Any, b: Any) -> Val:
-    return e.binary("floor_div", a, b)
+    dtype = e.promote(a, b)[1]
+    if dtype not in REDUCED:
+        return e.binary("floor_div", a, b)
+    if _is_scalar(b):
+        return e.pointwise("floor_div", (a, b), dtype)
+    return _stepwise_floor_div(e, e.value(a, dtype), e.value(b, dtype))
+
+
+def _stepwise_floor_div(e: Emitter, a: Val, b: Val) -> Val:
+    """Eager's vector code for f16 and bf16, which rounds after every step."""
+    dtype = a.dtype
+    ratio = e.div(a, b)
+    mod = e.emit("fmod", a, b)
+    signs_differ = e.emit("bit_xor", e.compare("lt", b, 0), e.compare("lt", mod, 0))
+    adjust = e.emit("bit_and", e.compare("ne", mod, 0), signs_differ)
+    overflow = e.emit("bit_and", isinf(e, ratio), e.emit("bit_not", isinf(e, a)))
+    exact = e.div(e.where(overflow, a, e.sub(a, mod), dtype), b)
+    exact = e.where(adjust, e.sub(exact, 1), exact, dtype)
+    floor = e.emit("floor", exact)
+    short_by_one = e.compare("gt", e.sub(exact, floor), 0.5)
+    floor = e.where(short_by_one, e.add(floor, 1), floor, dtype)
+    signed_zero = e.emit("copysign", e.lit(0, dtype), ratio)
+    floor = e.where(e.compare("eq", exact, 0), signed_zero, floor, dtype)
+    return e.where(e.compare("eq", b, 0), ratio, floor, dtype)
 
 
 @lower(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
@@ -369,10 +404,14 @@ def masked_fill(e: Emitter, x: Val, mask: Val, value: Any) -> Val:
 def _bound(e: Emitter, op: str, x: Val, bound: Any, dtype: torch.dtype) -> Val:
     if bound is None:
         return x
-    if not isinstance(bound, Val) and not is_float(dtype) and dtype is not torch.bool:
+    if isinstance(bound, Val):
+        return e.emit(op, x, e.operand(bound, dtype))
+    if not is_float(dtype) and dtype is not torch.bool:
         info = torch.iinfo(dtype)
-        bound = min(max(int(bound), info.min), info.max)
-    return e.emit(op, x, e.operand(bound, dtype))
+        if not info.min <= int(bound) <= info.max:
+            raise Declined("clamp to a number outside the dtype")
+    # Eager returns x where it equals a scalar bound: -0.0 clamped to 0 stays -0.0.
+    return e.emit(op, e.operand(bound, dtype), x)
 
 
 @lower(

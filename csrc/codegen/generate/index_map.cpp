@@ -338,7 +338,13 @@ NodeId IndexMap::reduce(const ir::Eqn& e, DType dtype, const Coordinates& at, co
     for (const Affine& r : reduced_)
       for (const AffineTerm& t : r.terms)
         if (!kept.factor(t.atom).is_const(0)) refuse(e, "a reduction read along its own axes");
-  if (trivial) return nodes_.cast(this->at(e.inputs[0], c), dtype);
+  if (trivial) {
+    NodeId only = nodes_.cast(this->at(e.inputs[0], c), accumulate);
+    if (e.op == OpCode::reduce_sum && is_float(accumulate))  // which starts at 0.0: no sum is -0.0
+      only = nodes_.pointwise(OpCode::add, accumulate,
+                              {only, nodes_.literal(ir::Scalar::of(accumulate, 0.0))});
+    return nodes_.cast(only, dtype);
+  }
   if (covered.size() != reduced_shape_.size())
     refuse(e, "reductions over different axes in one kernel");
   for (size_t k = 0; k < covered.size(); k++) {

@@ -1,0 +1,49 @@
+"""What eager refuses is refused: the same type of exception, and the process lives."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from poot_torch.backend import poot
+
+TABLE, PLACES = torch.randn(4, 3), torch.tensor([0, 9])
+REFUSED = {
+    "integer division": (lambda a, b: a // b, torch.tensor([1, 2]), torch.tensor([0, 1])),
+    "integer remainder": (lambda a, b: a % b, torch.tensor([1, 2]), torch.tensor([1, 0])),
+    "division by a number": (lambda a: a // 0, torch.tensor([1, 2], dtype=torch.int32)),
+    "index": (lambda x, i: x[i] + 1, TABLE, PLACES),
+    "embedding": (lambda x, i: F.embedding(i, x) * 2, TABLE, PLACES),
+    "negative embedding": (lambda x, i: F.embedding(i, x) * 2, TABLE, torch.tensor([0, -1])),
+    "mask minus": (lambda x, m: x - m, TABLE, TABLE > 0),
+    "clamp outside": (lambda x: x.clamp(-(2**40), 2**40), torch.arange(4, dtype=torch.int32)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_exceptions_are_those_of_eager(name):
+    fn, *args = REFUSED[name]
+    with pytest.raises(Exception) as eager:
+        fn(*args)
+    torch._dynamo.reset()
+    with pytest.raises(eager.type):
+        torch.compile(fn, backend=poot)(*args)
+
+
+def test_a_compiled_function_works_after_it_raised():
+    compiled = torch.compile(lambda x, i: x[i] + 1, backend=poot)
+    with pytest.raises(IndexError):
+        compiled(TABLE, PLACES)
+    assert torch.equal(compiled(TABLE, PLACES % 4), TABLE[PLACES % 4] + 1)
+
+
+def test_the_least_integer_by_minus_one():
+    """Eager's division traps here; poot gives the wrapped quotient."""
+
+    def f(a, b):
+        return a // b, torch.div(a, b, rounding_mode="trunc"), torch.remainder(a, b), torch.fmod(a, b)
+
+    for dtype in (torch.int32, torch.int64):
+        torch._dynamo.reset()
+        a, b = torch.tensor([torch.iinfo(dtype).min, 5], dtype=dtype), torch.tensor([-1, 2], dtype=dtype)
+        floor, trunc, remainder, fmod = torch.compile(f, backend=poot)(a, b)
+        assert floor.tolist() == trunc.tolist() == [torch.iinfo(dtype).min, 2]
+        assert remainder.tolist() == fmod.tolist() == [0, 1]
