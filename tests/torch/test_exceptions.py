@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+
 from poot_torch.backend import poot
 
 TABLE, PLACES = torch.randn(4, 3), torch.tensor([0, 9])
