@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "ir/graph_tables.h"
 
 namespace poot::ir {
@@ -107,4 +105,5 @@ TEST(Verify, SharedChainVerifiesAndRoundTrips) {
   EXPECT_EQ(parse_graph(text).str(), text);
 }
 
+}  // namespace
 }  // namespace poot::ir
