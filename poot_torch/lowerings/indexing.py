@@ -253,8 +253,11 @@ def _one_per_row(e: Emitter, x: Val, dim: int, index: Val, value: Any) -> Val:
     if index.shape != expected:
         raise Declined("scatter of more than one element a row")
     size = x.shape[axis]
-    place = e.reshape(e.iota(size), [size if i == axis else 1 for i in range(x.ndim)])
-    return e.where(e.compare("eq", place, index), value, x, x.dtype)
+    ramp = e.iota(size)
+    place = e.reshape(ramp, [size if i == axis else 1 for i in range(x.ndim)])
+    # Read from the ramp, an index is itself, or out of range and an error.
+    inside = e.emit("gather", ramp, _unwrapped(e, index, size), axis=0)
+    return e.where(e.compare("eq", place, inside), value, x, x.dtype)
 
 
 @lower(aten.scatter.value)

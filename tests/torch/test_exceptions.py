@@ -48,3 +48,14 @@ def test_the_least_integer_by_minus_one():
         floor, trunc, remainder, fmod = torch.compile(f, backend=poot)(a, b)
         assert floor.tolist() == trunc.tolist() == [torch.iinfo(dtype).min, 2]
         assert remainder.tolist() == fmod.tolist() == [0, 1]
+
+
+def test_scatter_outside_is_an_error():
+    """Eager calls it a RuntimeError; poot an IndexError, as it does every index out of range."""
+    compiled = torch.compile(lambda x, i: x.scatter(1, i, 1.0), backend=poot, options={"strict": True})
+    x = torch.randn(6, 5)
+    inside = torch.tensor([[0], [4], [2], [1], [3], [0]])
+    assert torch.equal(compiled(x, inside), x.scatter(1, inside, 1.0))
+    for bad in (7, -1):
+        with pytest.raises(IndexError):
+            compiled(x, torch.full((6, 1), bad))

@@ -6,6 +6,8 @@ import pytest
 import torch
 from three_way import check
 
+from poot_torch.accuracy import error_against
+
 F = torch.nn.functional
 FLOATS = [torch.float32, torch.bfloat16]
 pytestmark = pytest.mark.usefixtures("inference")
@@ -164,3 +166,12 @@ def test_dynamic_sizes():
         for g, t in zip(got, want, strict=True):
             torch.testing.assert_close(g, t)
             assert g.stride() == t.stride()
+
+
+def test_long_sums_across_rows_are_as_exact_as_eagers():
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x.sum(0), backend="poot", options={"strict": True})
+    for rows in (1000, 30011):
+        x = torch.randn(rows, 3, generator=torch.Generator().manual_seed(rows))
+        reference = x.double().sum(0)
+        assert error_against(reference, compiled(x)).within(error_against(reference, x.sum(0)), x.dtype)
