@@ -31,6 +31,7 @@ from .demo_models import CASES, Case, case
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 PEERS = ("inductor",)
+WIDTH = 150  # columns of the table
 
 
 def steady(calls: dict[str, Callable[[], Any]], reset: Callable[[], None], seconds: float) -> dict[str, float]:
@@ -120,6 +121,8 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     warnings.filterwarnings("ignore")
     console = Console()
+    if console.width < WIDTH:  # a table that wraps every cell helps nobody
+        console = Console(width=WIDTH)
     rows = []
     with (
         torch.no_grad(),
