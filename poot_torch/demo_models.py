@@ -27,9 +27,10 @@ class Instance:
 @dataclasses.dataclass(frozen=True)
 class Case:
     name: str
-    # (dtype, seed, wide): equal seeds give equal weights and inputs; `wide` keeps the values rounded to dtype but
-    # computes in float64, which makes the reference.
-    build: Callable[[torch.dtype, int, bool], Instance]
+    # (dtype, seed, wide=False, tiny=False): equal seeds give equal weights and inputs; `wide` keeps the values rounded
+    # to dtype but computes in float64, which makes the reference; `tiny` keeps the structure, with one layer and few
+    # elements, for interpreters.
+    build: Callable[..., Instance]
 
 
 def _model(cls, config, dtype: torch.dtype, seed: int, wide: bool):
@@ -52,36 +53,38 @@ def _pixels(shape: tuple[int, ...], dtype: torch.dtype, seed: int, wide: bool) -
     return x.double() if wide else x
 
 
-def _llama(dtype: torch.dtype, seed: int, wide: bool, max_length: int = 1024):
+def _llama(dtype: torch.dtype, seed: int, wide: bool, tiny: bool):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        vocab_size=8192,
-        hidden_size=512,
-        intermediate_size=1408,
-        num_hidden_layers=4,
-        num_attention_heads=8,
-        num_key_value_heads=4,
-        max_position_embeddings=max_length,
+        vocab_size=64 if tiny else 8192,
+        hidden_size=32 if tiny else 512,
+        intermediate_size=48 if tiny else 1408,
+        num_hidden_layers=1 if tiny else 4,
+        num_attention_heads=4 if tiny else 8,
+        num_key_value_heads=2 if tiny else 4,
+        max_position_embeddings=1024,
     )
     return _model(LlamaForCausalLM, config, dtype, seed, wide)
 
 
-def llama_prefill(dtype: torch.dtype, seed: int, wide: bool = False) -> Instance:
-    model = _llama(dtype, seed, wide)
-    return Instance(lambda ids: model(input_ids=ids, use_cache=False).logits, (_tokens(8192, 1, 128, seed),))
+def llama_prefill(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -> Instance:
+    model = _llama(dtype, seed, wide, tiny)
+    tokens = _tokens(model.config.vocab_size, 1, 6 if tiny else 128, seed)
+    return Instance(lambda ids: model(input_ids=ids, use_cache=False).logits, (tokens,))
 
 
-def llama_decode(dtype: torch.dtype, seed: int, wide: bool = False) -> Instance:
+def llama_decode(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -> Instance:
     """One token against a static cache of 1024 positions, 256 of them filled by an eager prefill."""
     from transformers import StaticCache
 
-    model = _llama(dtype, seed, wide)
-    filled = 256
-    cache: Any = StaticCache(config=model.config, max_cache_len=1024)
+    model = _llama(dtype, seed, wide, tiny)
+    vocab = model.config.vocab_size
+    filled, length = (4, 16) if tiny else (256, 1024)
+    cache: Any = StaticCache(config=model.config, max_cache_len=length)
     with torch.no_grad():
-        model(input_ids=_tokens(8192, 1, filled, seed), past_key_values=cache, use_cache=True)
-    token = _tokens(8192, 1, 1, seed + 1)
+        model(input_ids=_tokens(vocab, 1, filled, seed), past_key_values=cache, use_cache=True)
+    token = _tokens(vocab, 1, 1, seed + 1)
 
     def step(ids: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         return model(input_ids=ids, position_ids=position, past_key_values=cache, use_cache=True).logits
@@ -93,61 +96,77 @@ def llama_decode(dtype: torch.dtype, seed: int, wide: bool = False) -> Instance:
     return Instance(step, (token, torch.tensor([[filled]])), reset)
 
 
-def bert(dtype: torch.dtype, seed: int, wide: bool = False) -> Instance:
+def bert(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -> Instance:
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
-        vocab_size=8192,
-        hidden_size=256,
-        num_hidden_layers=4,
+        vocab_size=64 if tiny else 8192,
+        hidden_size=32 if tiny else 256,
+        num_hidden_layers=1 if tiny else 4,
         num_attention_heads=4,
-        intermediate_size=1024,
+        intermediate_size=48 if tiny else 1024,
     )
     model = _model(BertModel, config, dtype, seed, wide)
-    mask = torch.ones(4, 128, dtype=torch.long)
-    mask[1, 100:] = 0
-    mask[3, 64:] = 0
+    batch, length = (2, 6) if tiny else (4, 128)
+    mask = torch.ones(batch, length, dtype=torch.long)
+    mask[1, length - length // 4 :] = 0
+    mask[-1, length // 2 :] = 0
     return Instance(
         lambda ids, m: model(input_ids=ids, attention_mask=m).last_hidden_state,
-        (_tokens(8192, 4, 128, seed), mask),
+        (_tokens(config.vocab_size, batch, length, seed), mask),
     )
 
 
-def vit(dtype: torch.dtype, seed: int, wide: bool = False) -> Instance:
+def vit(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -> Instance:
     from transformers import ViTConfig, ViTModel
 
+    size = 32 if tiny else 224
     config = ViTConfig(
-        hidden_size=256,
-        num_hidden_layers=4,
+        hidden_size=32 if tiny else 256,
+        num_hidden_layers=1 if tiny else 4,
         num_attention_heads=4,
-        intermediate_size=1024,
-        image_size=224,
+        intermediate_size=48 if tiny else 1024,
+        image_size=size,
         patch_size=16,
     )
     model = _model(ViTModel, config, dtype, seed, wide)
-    return Instance(lambda x: model(pixel_values=x).last_hidden_state, (_pixels((2, 3, 224, 224), dtype, seed, wide),))
+    return Instance(
+        lambda x: model(pixel_values=x).last_hidden_state, (_pixels((2, 3, size, size), dtype, seed, wide),)
+    )
 
 
-def resnet18(dtype: torch.dtype, seed: int, wide: bool = False) -> Instance:
+def resnet18(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -> Instance:
     from transformers import ResNetConfig, ResNetForImageClassification
 
+    size = 32 if tiny else 224
     config = ResNetConfig(
-        embedding_size=64,
-        hidden_sizes=[64, 128, 256, 512],
-        depths=[2, 2, 2, 2],
+        embedding_size=4 if tiny else 64,
+        hidden_sizes=[4, 8] if tiny else [64, 128, 256, 512],
+        depths=[2, 2] if tiny else [2, 2, 2, 2],
         layer_type="basic",
     )
-    config.num_labels = 1000
+    config.num_labels = 10 if tiny else 1000
     model = _model(ResNetForImageClassification, config, dtype, seed, wide)
-    return Instance(lambda x: model(pixel_values=x).logits, (_pixels((2, 3, 224, 224), dtype, seed, wide),))
+    return Instance(lambda x: model(pixel_values=x).logits, (_pixels((2, 3, size, size), dtype, seed, wide),))
 
 
-def gpt2(dtype: torch.dtype, seed: int, wide: bool = False) -> Instance:
+def gpt2(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -> Instance:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    config = GPT2Config(vocab_size=8192, n_embd=256, n_layer=4, n_head=4, n_positions=256)
+    config = GPT2Config(
+        vocab_size=64 if tiny else 8192,
+        n_embd=32 if tiny else 256,
+        n_layer=1 if tiny else 4,
+        n_head=4,
+        n_positions=256,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
     model = _model(GPT2LMHeadModel, config, dtype, seed, wide)
-    return Instance(lambda ids: model(input_ids=ids, use_cache=False).logits, (_tokens(8192, 2, 128, seed),))
+    return Instance(
+        lambda ids: model(input_ids=ids, use_cache=False).logits,
+        (_tokens(config.vocab_size, 2, 6 if tiny else 128, seed),),
+    )
 
 
 CASES = (

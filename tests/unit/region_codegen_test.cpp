@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "passes/pass.h"
@@ -57,22 +58,51 @@ double tolerance(const ir::Graph& body) {
   return most;
 }
 
+// Runs each region of the graph that was not met before; returns how many.
+size_t run_regions(const ir::Graph& graph, std::set<std::string>& met) {
+  size_t regions = 0;
+  for (const ir::Eqn& e : graph.eqns()) {
+    if (!e.body || !met.insert(e.body->str()).second) continue;
+    TileCase c{.kind = request_kind(e.op), .graph = e.body->str()};
+    for (const Symbol& s : graph.symbols()) c.symbols.push_back(s.hint);
+    c.int_lo = 0;
+    c.int_hi = 1;
+    c.tolerance = tolerance(*e.body);
+    run_tile_case(c);
+    ++regions;
+  }
+  return regions;
+}
+
 TEST(RegionCodegen, GoldenRegionsComputeTheirBodies) {
   const std::filesystem::path folder = std::string(POOT_SOURCE_DIR) + "/tests/passes";
   size_t regions = 0;
+  std::set<std::string> met;
   for (const char* pass : {"fuse_row", "fuse_reduce", "fuse_pointwise"})
     for (const ir::Graph& graph : expected_graphs(folder / (std::string(pass) + ".poot")))
-      for (const ir::Eqn& e : graph.eqns()) {
-        if (!e.body) continue;
-        TileCase c{.kind = request_kind(e.op), .graph = e.body->str()};
-        for (const Symbol& s : graph.symbols()) c.symbols.push_back(s.hint);
-        c.int_lo = 0;
-        c.int_hi = 1;
-        c.tolerance = tolerance(*e.body);
-        run_tile_case(c);
-        ++regions;
-      }
+      regions += run_regions(graph, met);
   EXPECT_GT(regions, 20u);
+}
+
+// The demo models' graphs, as the front end imports them at a tiny size (tests/torch/
+// test_demo_graphs.py keeps the files true), through all passes.
+TEST(RegionCodegen, DemoModelsComputeTheirBodies) {
+  const std::filesystem::path folder = std::string(POOT_SOURCE_DIR) + "/tests/codegen/models";
+  size_t models = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    SCOPED_TRACE(file.path().filename().string());
+    std::ifstream in(file.path());
+    std::stringstream text;
+    text << in.rdbuf();
+    ir::Graph graph = ir::parse_graph(text.str());
+    const Target target = Target::parse("x86-64-v4");
+    passes::PassContext context{target, {}, {}, {}, {}, {}};
+    passes::run_passes(graph, context);
+    std::set<std::string> met;
+    EXPECT_GT(run_regions(graph, met), 2u);
+    ++models;
+  }
+  EXPECT_EQ(models, 12u);
 }
 
 }  // namespace
