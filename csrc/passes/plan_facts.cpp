@@ -106,6 +106,8 @@ void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
         from.last_use = kEnd;
       }
       if (!from.strides) from.strides = through_view(graph, eqn, operand, to);
+    } else if (prefers_channels_last(graph, eqn)) {
+      if (!from.strides) from.strides = channels_last_strides(graph.type(operand).shape);
     } else if (eqn.op == ir::OpCode::attention) {
       if (to.strides && !from.strides) from.strides = to.strides;
     } else if (eqn.info().kind == OpKind::Update && to.state && !to.escapes && !from.state &&
@@ -116,6 +118,17 @@ void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
 }
 
 }  // namespace
+
+bool prefers_channels_last(const ir::Graph& graph, const Eqn& eqn) {
+  const bool pool = eqn.op == ir::OpCode::max_pool;
+  if (!pool && eqn.op != ir::OpCode::convolution) return false;
+  const ir::TensorType image = graph.type(eqn.inputs[0]);
+  if (image.shape.size() != 4 || opmath(image.dtype) == image.dtype) return false;
+  if (pool) return true;
+  if (eqn.attr<bool>("transposed")) return false;
+  const SymbolTable& symbols = graph.symbols();
+  return numel(image.shape).hint(symbols) >= numel(graph.type(eqn.inputs[1]).shape).hint(symbols);
+}
 
 std::vector<ValueFacts> value_facts(const ir::Graph& graph) {
   std::vector<ValueFacts> facts(graph.value_count());

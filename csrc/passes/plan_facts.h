@@ -20,6 +20,12 @@ struct ValueFacts {
   bool only_keys = true;         // used only as keys or values of attention
 };
 
+// Whether operand 0 (the image) of a convolution or of max-pooling should lie channels-last. The
+// host's narrow kernels reorder or go element by element otherwise; on 64 channels of 56 x 56 in
+// bf16 the convolution takes 0.6 of the time, a 3-channel stem 0.2, the pooling 0.1. Where the
+// weight is the larger operand, its reordering costs more than that saves.
+bool prefers_channels_last(const ir::Graph& graph, const ir::Eqn& eqn);
+
 // Indexed by ValueId.
 std::vector<ValueFacts> value_facts(const ir::Graph& graph);
 

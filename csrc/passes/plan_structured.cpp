@@ -49,12 +49,21 @@ void Planner::structured() {
                     "no library call or generator");
 }
 
+Place Planner::image(const Operand& o, const Accept& accept) {
+  const Place p = operand(o, kNegative, accept);
+  if (!prefers_channels_last(graph_, *eqn_)) return p;
+  const Shape wanted = channels_last_strides(p.window.shape);
+  if (same_strides(p.window.shape, p.window.strides, wanted)) return p;
+  return copied(p, graph_.type(o).dtype, wanted, BufferClass::Arena, value_name(o),
+                "the library's narrow kernels want channels last");
+}
+
 void Planner::convolution() {
   auto accept = [&](const Window& w) { return !may_be_negative(w, graph_.symbols()); };
   std::vector<ViewId> inputs;
   bool channels_last = false;
   for (const Operand& o : eqn_->inputs) {
-    const Place p = operand(o, kNegative, accept);
+    const Place p = inputs.empty() ? image(o, accept) : operand(o, kNegative, accept);
     if (inputs.size() < 2) channels_last = channels_last || is_channels_last(p.window);
     inputs.push_back(view_of(p, graph_.type(o).dtype));
   }
@@ -77,8 +86,8 @@ void Planner::convolution() {
 }
 
 void Planner::max_pool() {
-  const Place in = operand(eqn_->inputs[0], kNegative,
-                           [&](const Window& w) { return !may_be_negative(w, graph_.symbols()); });
+  const Place in = image(eqn_->inputs[0],
+                         [&](const Window& w) { return !may_be_negative(w, graph_.symbols()); });
   const bool channels_last = is_channels_last(in.window);
   std::vector<ViewId> outs;
   for (const ValueId v : eqn_->outs) {
