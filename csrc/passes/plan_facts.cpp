@@ -106,8 +106,8 @@ void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
         from.last_use = kEnd;
       }
       if (!from.strides) from.strides = through_view(graph, eqn, operand, to);
-    } else if (prefers_channels_last(graph, eqn)) {
-      if (!from.strides) from.strides = channels_last_strides(graph.type(operand).shape);
+    } else if (const auto image = preferred_image(graph, eqn)) {
+      if (!from.strides) from.strides = *image;
     } else if (eqn.op == ir::OpCode::attention) {
       if (to.strides && !from.strides) from.strides = to.strides;
     } else if (eqn.info().kind == OpKind::Update && to.state && !to.escapes && !from.state &&
@@ -119,15 +119,17 @@ void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
 
 }  // namespace
 
-bool prefers_channels_last(const ir::Graph& graph, const Eqn& eqn) {
+std::optional<Shape> preferred_image(const ir::Graph& graph, const Eqn& eqn) {
   const bool pool = eqn.op == ir::OpCode::max_pool;
-  if (!pool && eqn.op != ir::OpCode::convolution) return false;
+  if (!pool && eqn.op != ir::OpCode::convolution) return std::nullopt;
   const ir::TensorType image = graph.type(eqn.inputs[0]);
-  if (image.shape.size() != 4 || opmath(image.dtype) == image.dtype) return false;
-  if (pool) return true;
-  if (eqn.attr<bool>("transposed")) return false;
+  if (image.shape.size() != 4 || opmath(image.dtype) == image.dtype) return std::nullopt;
+  if (pool) return channels_last_strides(image.shape);
+  if (eqn.attr<bool>("transposed")) return std::nullopt;
   const SymbolTable& symbols = graph.symbols();
-  return numel(image.shape).hint(symbols) >= numel(graph.type(eqn.inputs[1]).shape).hint(symbols);
+  const bool image_outweighs =
+      numel(image.shape).hint(symbols) >= numel(graph.type(eqn.inputs[1]).shape).hint(symbols);
+  return image_outweighs ? channels_last_strides(image.shape) : contiguous_strides(image.shape);
 }
 
 std::vector<ValueFacts> value_facts(const ir::Graph& graph) {

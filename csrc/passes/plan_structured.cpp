@@ -51,11 +51,10 @@ void Planner::structured() {
 
 Place Planner::image(const Operand& o, const Accept& accept) {
   const Place p = operand(o, kNegative, accept);
-  if (!prefers_channels_last(graph_, *eqn_)) return p;
-  const Shape wanted = channels_last_strides(p.window.shape);
-  if (same_strides(p.window.shape, p.window.strides, wanted)) return p;
-  return copied(p, graph_.type(o).dtype, wanted, BufferClass::Arena, value_name(o),
-                "the library's narrow kernels want channels last");
+  const std::optional<Shape> wanted = preferred_image(graph_, *eqn_);
+  if (!wanted || same_strides(p.window.shape, p.window.strides, *wanted)) return p;
+  return copied(p, graph_.type(o).dtype, *wanted, BufferClass::Arena, value_name(o),
+                "the library's narrow kernels are faster in another layout");
 }
 
 void Planner::convolution() {

@@ -73,7 +73,7 @@ class Planner {
   // plan_library.cpp, plan_structured.cpp
   void contraction();
   void structured();
-  // Operand 0 of the current convolution or pooling, channels-last if it prefers that.
+  // Operand 0 of the current convolution or pooling, in the layout that it prefers.
   Place image(const ir::Operand& o, const Accept& accept);
   void convolution();
   void max_pool();
