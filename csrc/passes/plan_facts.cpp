@@ -119,8 +119,6 @@ void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
 
 }  // namespace
 
-constexpr int64_t kStemChannels = 4;
-
 std::optional<Shape> preferred_image(const ir::Graph& graph, const Eqn& eqn) {
   const bool pool = eqn.op == ir::OpCode::max_pool;
   if (!pool && eqn.op != ir::OpCode::convolution) return std::nullopt;
@@ -128,8 +126,10 @@ std::optional<Shape> preferred_image(const ir::Graph& graph, const Eqn& eqn) {
   if (image.shape.size() != 4 || opmath(image.dtype) == image.dtype) return std::nullopt;
   if (pool) return channels_last_strides(image.shape);
   if (eqn.attr<bool>("transposed")) return std::nullopt;
-  const bool stem = image.shape[1].hint(graph.symbols()) <= kStemChannels;
-  return stem ? channels_last_strides(image.shape) : contiguous_strides(image.shape);
+  const SymbolTable& symbols = graph.symbols();
+  const bool image_outweighs =
+      numel(image.shape).hint(symbols) >= numel(graph.type(eqn.inputs[1]).shape).hint(symbols);
+  return image_outweighs ? channels_last_strides(image.shape) : contiguous_strides(image.shape);
 }
 
 std::vector<ValueFacts> value_facts(const ir::Graph& graph) {

@@ -21,9 +21,10 @@ struct ValueFacts {
 };
 
 // The layout in which operand 0 (the image) of a convolution or of max-pooling is best read, if one
-// is. Of the host's narrow kernels, those of a stem (a few channels) and of pooling go element by
-// element unless it is channels-last, five and eight times slower; the others reorder the weight on
-// every call unless it is contiguous.
+// is. The host's narrow kernels reorder or go element by element in the other: on 64 channels of
+// 56 x 56 in bf16 channels-last takes 0.6 of the time, on a 3-channel stem 0.2, in pooling 0.1; but
+// where the weight is the larger operand, its reordering costs more than that saves, and a
+// contiguous image takes 0.7.
 std::optional<Shape> preferred_image(const ir::Graph& graph, const ir::Eqn& eqn);
 
 // Indexed by ValueId.
