@@ -38,13 +38,13 @@ demo: build
 	$(PY) -m poot_torch.demo
 
 test: build unit golden
-	$(PY) -m pytest tests --ignore=tests/ir --ignore=tests/passes --ignore=tests/codegen
+	$(PY) -m pytest tests --ignore=tests/ir --ignore=tests/codegen
 
 unit: build
 	build/poot_unit --gtest_brief=1
 
 golden: build
-	$(PY) -m pytest tests/ir tests/passes tests/codegen
+	$(PY) -m pytest tests/ir tests/codegen
 
 wheel: build
 	$(PY) -m pip wheel -q --no-build-isolation --no-deps -w dist .
@@ -67,7 +67,7 @@ format: .venv/ready
 
 bless: build
 	POOT_BLESS=1 build/poot_unit --gtest_brief=1
-	POOT_BLESS=1 $(PY) -m pytest tests/ir tests/passes tests/codegen
+	POOT_BLESS=1 $(PY) -m pytest tests/ir tests/codegen tests/torch/test_demo_graphs.py
 
 asan ubsan: .venv/ready
 	cmake -S . -B build-$@ -G Ninja -DPython_EXECUTABLE=$(abspath $(PY)) -DPOOT_WORKER=OFF -DPOOT_BINDING=OFF \

@@ -108,7 +108,7 @@ def _compile(
     except StrictError:
         raise
     except PootError as e:
-        if opts.strict:
+        if opts.strict or opts.memory_limit_bytes:  # eager would not keep to the limit
             raise
         reason = f"{type(e).__name__}: {e}"
         return _eager(gm, Fallback("graph", (), reason, ""), opts, entry)

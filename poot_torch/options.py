@@ -38,7 +38,7 @@ class Options:
     target: str = "cpu"
     """Where kernels run."""
     memory_limit_bytes: int = 0
-    """Refuse a program whose transient memory exceeds this; 0: no limit."""
+    """Refuse a program that needs more memory beside its arguments; 0: no limit."""
 
     def compile_options(self) -> dict[str, Any]:
         """What `_C.compile` takes."""

@@ -2,7 +2,7 @@
 # Debian packages that the build and the tests need. As root with apt they are installed; otherwise the
 # missing ones are named. A C++20 compiler is needed to build; googletest for the C++ tests.
 set -e
-missing=""
+missing="" optional=""
 command -v g++ >/dev/null 2>&1 || command -v clang++ >/dev/null 2>&1 || missing="$missing g++"
 [ -e /usr/include/gtest/gtest.h ] || missing="$missing libgtest-dev"
 "${PYTHON:-python3}" -c 'import venv, ensurepip, sysconfig, os; assert os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h"))' \

@@ -1,6 +1,6 @@
 """The structure of the tree: who may include whom, where facts live, and that nothing is dead.
 
-The rules are those of the README's section on the layout; each is checked against the sources as text.
+Each rule is checked against the sources as text.
 """
 
 import pathlib

@@ -66,3 +66,14 @@ def test_strict_names_the_dtype_without_kernels():
     torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="no kernels for torch.float64"):
         torch.compile(lambda x: x.exp(), backend=poot, options={"strict": True})(torch.ones(3, dtype=torch.float64))
+
+
+def test_memory_limit_is_an_error_not_a_silent_fallback():
+    import poot_torch
+
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x * 2 + 1, backend="poot", options={"memory_limit_bytes": 1024})
+    with pytest.raises(Exception, match="1024|limit"):
+        compiled(torch.randn(1000))
+    assert compiled(torch.randn(16)).shape == (16,)
+    assert not poot_torch.last_report().fallbacks
