@@ -91,7 +91,8 @@ def llama_decode(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool =
 
     def reset() -> None:
         for layer in cache.layers:
-            layer.cumulative_length.fill_(filled)
+            if hasattr(layer, "cumulative_length"):  # transformers 4 tells the position by argument instead
+                layer.cumulative_length.fill_(filled)
 
     return Instance(step, (token, torch.tensor([[filled]])), reset)
 
