@@ -7,10 +7,12 @@
 #include <iterator>
 #include <string>
 
+#include "../unit/source_dir.h"
+
 namespace poot::testing {
 
 inline std::string add_meta_file(const char* ending) {
-  return std::string(POOT_SOURCE_DIR) + "/tests/devices/assets/add_meta." + ending;
+  return source_dir() + "/tests/devices/assets/add_meta." + ending;
 }
 
 inline std::string read_asset(const std::string& path) {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "../unit/golden.h"
+#include "../unit/source_dir.h"
 #include "add_meta.h"
 #include "runtime/cpu_device.h"
 #include "runtime/malloc_host.h"
@@ -113,8 +114,7 @@ TEST(Golden, Device) {
 TEST(Asset, AddMetaIsUpToDate) {
   const char* given = std::getenv("POOT_KERNELC");
   KernelStore::Options options;
-  options.worker_path =
-      given ? given : std::string(POOT_SOURCE_DIR) + "/poot_torch/bin/poot-kernelc";
+  options.worker_path = given ? given : source_dir() + "/poot_torch/bin/poot-kernelc";
   if (!std::filesystem::exists(options.worker_path)) GTEST_SKIP() << "poot-kernelc was not built";
   KernelStore store(options);
   const KernelArtifact a = store.get(testing::add_meta_kir(), Target::parse("x86-64-v3"), 2).get();

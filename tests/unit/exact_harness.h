@@ -13,6 +13,7 @@
 
 #include "codegen/kir/kir.h"
 #include "runtime/kernel_store.h"
+#include "source_dir.h"
 
 namespace poot::exact {
 
@@ -32,7 +33,7 @@ inline runtime::KernelStore* store() {
   static runtime::KernelStore* s = []() -> runtime::KernelStore* {
     runtime::KernelStore::Options o;
     const char* given = std::getenv("POOT_KERNELC");
-    o.worker_path = given ? given : std::string(POOT_SOURCE_DIR) + "/poot_torch/bin/poot-kernelc";
+    o.worker_path = given ? given : source_dir() + "/poot_torch/bin/poot-kernelc";
     o.workers = 2;
     return std::filesystem::exists(o.worker_path) ? new runtime::KernelStore(o) : nullptr;
   }();

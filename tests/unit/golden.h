@@ -7,12 +7,13 @@
 #include <sstream>
 #include <string>
 
+#include "source_dir.h"
 #include "support/env.h"
 
 namespace poot::testing {
 
 inline void expect_golden(const std::string& path, const std::string& actual) {
-  const std::string file = std::string(POOT_SOURCE_DIR) + "/tests/" + path;
+  const std::string file = source_dir() + "/tests/" + path;
   if (env::flag(env::Var::POOT_BLESS)) {
     std::ofstream(file, std::ios::binary) << actual;
     return;

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <thread>
 
+#include "source_dir.h"
 #include "support/errors.h"
 
 namespace poot::runtime {
@@ -43,8 +44,7 @@ class Store : public testing::Test {
  protected:
   void SetUp() override {
     const char* given = std::getenv("POOT_KERNELC");
-    options_.worker_path =
-        given ? given : std::string(POOT_SOURCE_DIR) + "/poot_torch/bin/poot-kernelc";
+    options_.worker_path = given ? given : source_dir() + "/poot_torch/bin/poot-kernelc";
     if (!fs::exists(options_.worker_path)) GTEST_SKIP() << "poot-kernelc was not built";
     char name[] = "/tmp/poot_store_test_XXXXXX";
     ASSERT_NE(::mkdtemp(name), nullptr);

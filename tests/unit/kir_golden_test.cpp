@@ -4,6 +4,7 @@
 
 #include "codegen/math/math.h"
 #include "golden.h"
+#include "source_dir.h"
 
 namespace poot::kir {
 namespace {
@@ -45,8 +46,7 @@ std::pair<int, std::string> expected_error(const std::string& text) {
 
 TEST(KirGolden, FilesPrintAsTheyAreWritten) {
   std::vector<std::filesystem::path> files;
-  for (const auto& e :
-       std::filesystem::directory_iterator(std::string(POOT_SOURCE_DIR) + "/tests/codegen/kir"))
+  for (const auto& e : std::filesystem::directory_iterator(source_dir() + "/tests/codegen/kir"))
     if (e.path().extension() == ".kir") files.push_back(e.path());
   std::sort(files.begin(), files.end());
   ASSERT_GE(files.size(), 3u);

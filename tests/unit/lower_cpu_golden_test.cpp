@@ -15,6 +15,7 @@
 
 #include "lower_cpu_test.h"
 #include "runtime/kernel_store.h"
+#include "source_dir.h"
 
 namespace poot::lowering_test {
 namespace {
@@ -53,7 +54,7 @@ runtime::KernelStore* store() {
   static runtime::KernelStore* s = []() -> runtime::KernelStore* {
     runtime::KernelStore::Options o;
     const char* given = std::getenv("POOT_KERNELC");
-    o.worker_path = given ? given : std::string(POOT_SOURCE_DIR) + "/poot_torch/bin/poot-kernelc";
+    o.worker_path = given ? given : source_dir() + "/poot_torch/bin/poot-kernelc";
     __builtin_cpu_init();
     const bool v4 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
     return v4 && fs::exists(o.worker_path) ? new runtime::KernelStore(o) : nullptr;
@@ -90,7 +91,7 @@ Outcome run_native(const tile::Program& p, const kir::Kernel& k, const std::vect
 class LowerCpuGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(LowerCpuGolden, File) {
-  const std::string file = POOT_SOURCE_DIR "/tests/codegen/lower/" + GetParam() + ".tile";
+  const std::string file = source_dir() + "/tests/codegen/lower/" + GetParam() + ".tile";
   const Golden golden(file);
   ASSERT_FALSE(golden.runs.empty()) << file;
   const tile::Program p = tile::parse_program(golden.text);
@@ -119,7 +120,7 @@ TEST_P(LowerCpuGolden, File) {
 
 std::vector<std::string> files() {
   std::vector<std::string> out;
-  for (const auto& f : fs::directory_iterator(POOT_SOURCE_DIR "/tests/codegen/lower"))
+  for (const auto& f : fs::directory_iterator(source_dir() + "/tests/codegen/lower"))
     if (f.path().extension() == ".tile") out.push_back(f.path().stem().string());
   std::sort(out.begin(), out.end());
   return out;

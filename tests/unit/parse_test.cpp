@@ -6,12 +6,13 @@
 #include <sstream>
 
 #include "ir/graph.h"
+#include "source_dir.h"
 
 namespace poot::ir {
 namespace {
 
 std::string read(const std::string& name) {
-  std::ifstream in(std::string(POOT_SOURCE_DIR) + "/tests/ir/" + name);
+  std::ifstream in(source_dir() + "/tests/ir/" + name);
   std::stringstream text;
   text << in.rdbuf();
   EXPECT_FALSE(text.str().empty()) << name;

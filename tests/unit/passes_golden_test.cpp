@@ -17,6 +17,7 @@
 #include "ir/oracle.h"
 #include "ir/scalar_eval.h"
 #include "passes/pass.h"
+#include "source_dir.h"
 
 namespace poot::passes {
 namespace {
@@ -116,7 +117,7 @@ class PassGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(PassGolden, RewritesAndKeepsValues) {
   const std::string file = "passes/" + GetParam() + ".poot";
-  const std::string text = read_file(std::string(POOT_SOURCE_DIR) + "/tests/" + file);
+  const std::string text = read_file(source_dir() + "/tests/" + file);
   std::string actual;
   const auto cases = parse_cases(text, GetParam(), &actual);
   ASSERT_FALSE(cases.empty()) << file << " has no case";

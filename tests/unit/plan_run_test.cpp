@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "plan_runner.h"
+#include "source_dir.h"
 
 namespace poot::passes {
 namespace {
@@ -101,7 +102,7 @@ void expect_plan_agrees(const ir::Graph& graph, Random& random) {
 
 TEST(PlanRuns, EveryCase) {
   Random random(1);
-  for (const auto& entry : std::filesystem::directory_iterator(POOT_SOURCE_DIR "/tests/program")) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/tests/program")) {
     if (entry.path().extension() != ".poot") continue;
     SCOPED_TRACE(entry.path().filename().string());
     std::ifstream in(entry.path());

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "golden.h"
+#include "source_dir.h"
 #include "support/errors.h"
 
 namespace poot::passes {
@@ -49,7 +50,7 @@ std::string describe(const PlanResult& r) {
 
 std::vector<std::string> cases() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(POOT_SOURCE_DIR "/tests/program")) {
+  for (const auto& entry : fs::directory_iterator(source_dir() + "/tests/program")) {
     if (entry.path().extension() == ".poot") names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
@@ -57,7 +58,7 @@ std::vector<std::string> cases() {
 }
 
 std::string case_text(const std::string& name) {
-  std::ifstream in(std::string(POOT_SOURCE_DIR) + "/tests/program/" + name + ".poot");
+  std::ifstream in(source_dir() + "/tests/program/" + name + ".poot");
   std::stringstream text;
   text << in.rdbuf();
   return text.str();

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "passes/pass.h"
+#include "source_dir.h"
 #include "tile_harness.h"
 
 namespace poot::testing {
@@ -75,7 +76,7 @@ size_t run_regions(const ir::Graph& graph, std::set<std::string>& met) {
 }
 
 TEST(RegionCodegen, GoldenRegionsComputeTheirBodies) {
-  const std::filesystem::path folder = std::string(POOT_SOURCE_DIR) + "/tests/passes";
+  const std::filesystem::path folder = source_dir() + "/tests/passes";
   size_t regions = 0;
   std::set<std::string> met;
   for (const char* pass : {"fuse_row", "fuse_reduce", "fuse_pointwise"})
@@ -87,7 +88,7 @@ TEST(RegionCodegen, GoldenRegionsComputeTheirBodies) {
 // The demo models' graphs, as the front end imports them at a tiny size (tests/torch/
 // test_demo_graphs.py keeps the files true), through all passes.
 TEST(RegionCodegen, DemoModelsComputeTheirBodies) {
-  const std::filesystem::path folder = std::string(POOT_SOURCE_DIR) + "/tests/codegen/models";
+  const std::filesystem::path folder = source_dir() + "/tests/codegen/models";
   size_t models = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     SCOPED_TRACE(file.path().filename().string());
