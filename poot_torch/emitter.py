@@ -33,7 +33,24 @@ DTYPE_NAMES = {
     torch.complex128: "c128",
 }
 TORCH_DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
-KERNEL_DTYPES = frozenset((torch.bool, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32))
+KERNEL_DTYPES = frozenset(
+    (
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+    )
+)
+# Functions that kernels have in f32 only.
+NO_F64 = frozenset(
+    ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tanh", "sigmoid", "erf", "pow", "atan2")
+)
 REDUCED = frozenset((torch.float16, torch.bfloat16))
 
 
@@ -82,6 +99,15 @@ def _exact(number: Number, dtype: torch.dtype) -> bool:
     return number != number or float(torch.tensor(number, dtype=dtype)) == float(number)
 
 
+def _refuse_overflow(number: Any, dtype: torch.dtype) -> None:
+    """Eager raises for an integer that the dtype cannot hold (unsigned types take negative ones)."""
+    if is_float(dtype) or dtype is torch.bool:
+        return
+    info = torch.iinfo(dtype)
+    if not min(info.min, -info.max) <= int(number) <= info.max:
+        raise Declined(f"{number} is no {DTYPE_NAMES[dtype]}")
+
+
 class Emitter:
     """Emits equations for one FX node at a time; `meta` is that node's fake result."""
 
@@ -109,6 +135,8 @@ class Emitter:
         return Val(value, TORCH_DTYPES[name], shape)
 
     def emit_multi(self, op: str, *operands: Any, **attrs: Any) -> tuple[Val, ...]:
+        if op in NO_F64 and any(isinstance(o, Val) and o.dtype is torch.float64 for o in operands):
+            raise Declined(f"no kernel function {op} of f64")
         raw = [o.id if isinstance(o, Val) else o for o in operands]
         outs = self.builder.emit(op, raw, **attrs)
         return tuple(self.wrap(o) for o in (outs if isinstance(outs, tuple) else (outs,)))
@@ -141,6 +169,8 @@ class Emitter:
     def full(self, number: Any, shape: Sequence[Any], dtype: torch.dtype) -> Val:
         if isinstance(number, (Val, _C.Dim)):
             number = self.value(number, dtype)
+        else:
+            _refuse_overflow(number, dtype)
         operand = number if isinstance(number, Val) else self.lit(number, dtype)
         return self.emit("full", operand, shape=tuple(shape))
 
@@ -234,6 +264,9 @@ class Emitter:
         return self.emit(op, *operands)
 
     def where(self, cond: Val, a: Any, b: Any, dtype: torch.dtype) -> Val:
+        for x in (a, b):
+            if isinstance(x, (bool, int)):
+                _refuse_overflow(x, dtype)
         return self.emit("select", cond, self.operand(a, dtype), self.operand(b, dtype))
 
     # f32 (or wider) arithmetic of a composite: operands already have one dtype

@@ -298,7 +298,7 @@ def pow_scalar(e: Emitter, x: Val, exponent: Any) -> Val:
     if exponent == 3:
         return e.emit("mul", square(), x)
     if not is_float(dtype):
-        return e.pointwise("pow", (x, exponent), dtype)
+        return e.emit("pow", x, e.value(exponent, dtype))
     if exponent == 0.5:
         return e.emit("sqrt", x)
     if exponent == -0.5:

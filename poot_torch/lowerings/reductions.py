@@ -120,12 +120,14 @@ def argmin(e: Emitter, x: Val, dim: int | None = None, keepdim: bool = False) ->
 
 @lower(aten.any.default, aten.any.dim, aten.any.dims)
 def any_(e: Emitter, x: Val, dim: Any = None, keepdim: bool = False) -> Val:
-    return e.reduce("any", e.cast(x, torch.bool), normalize_axes(dim, x.ndim), keepdim)
+    hit = e.reduce("any", e.cast(x, torch.bool), normalize_axes(dim, x.ndim), keepdim)
+    return e.cast(hit, e.out_dtype)  # bytes of bytes
 
 
 @lower(aten.all.default, aten.all.dim, aten.all.dims)
 def all_(e: Emitter, x: Val, dim: Any = None, keepdim: bool = False) -> Val:
-    return e.reduce("all", e.cast(x, torch.bool), normalize_axes(dim, x.ndim), keepdim)
+    hit = e.reduce("all", e.cast(x, torch.bool), normalize_axes(dim, x.ndim), keepdim)
+    return e.cast(hit, e.out_dtype)
 
 
 def moments(e: Emitter, x: Val, axes: Any, correction: Any) -> tuple[Val, Val]:

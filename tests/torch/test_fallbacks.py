@@ -20,12 +20,8 @@ def test_single_operators():
 
 @torch.no_grad()
 def test_other_dtypes():
-    check(lambda x: x.exp() + 1, torch.rand(4, dtype=torch.float64), fallbacks=["aten.exp.default", "aten.add.Tensor"])
-    check(
-        lambda x: (x + 1).float() * 2,
-        torch.arange(5, dtype=torch.uint8),
-        fallbacks=["aten.add.Tensor", "aten._to_copy.default"],
-    )
+    fallbacks = ["aten.exp.default", "aten.add.Tensor"]
+    check(lambda x: x.exp() + 1, torch.rand(4, dtype=torch.complex64), fallbacks=fallbacks, judge=False)
 
 
 @torch.no_grad()
