@@ -170,3 +170,15 @@ def test_kept_result_is_not_overwritten():
     kept = first.clone()
     f(torch.zeros(64))
     assert torch.equal(first, kept)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool])
+def test_transposed_copies(dtype):
+    def fn(x, y, z):
+        added = x.logical_xor(y.t()) if dtype is torch.bool else x + y.t()
+        return x.t().contiguous(), added, z.permute(0, 2, 1, 3).contiguous(), z.permute(3, 1, 0, 2).contiguous()
+
+    shapes = [(70, 129), (129, 70), (3, 20, 17, 33)]
+    args = [torch.randint(0, 9, s, generator=torch.Generator().manual_seed(0)).to(dtype) for s in shapes]
+    check(fn, *args, peer=False, judge=False)
+    check(fn, *(a.float() for a in args), dynamic=True, peer=False)

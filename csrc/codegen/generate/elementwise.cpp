@@ -5,11 +5,13 @@
 //     v = load in0 [c];  store out0 relu(v + 1)
 //
 // Where some access is contiguous along the rows and strided along the columns (a transpose), tiles
-// are square, so that the lines that a column touches are still cached for the next row.
+// are square, so that the lines that a column touches are still cached for the next row; for the
+// CPU transposed.cpp writes these kernels.
 #include <algorithm>
 
 #include "codegen/generate/generators.h"
 #include "codegen/generate/spread.h"
+#include "codegen/generate/transposed.h"
 #include "support/errors.h"
 
 namespace poot::codegen {
@@ -67,6 +69,8 @@ tile::Program generate_elementwise(const passes::KernelRequest& request, const T
   if (body.outputs().empty()) throw Unsupported(request.name, "a kernel without outputs");
   const Region region = elementwise_region(request);
   const SymbolTable& symbols = body.symbols();
+  if (target.isa == Isa::X86)
+    if (auto program = emit_transposed(request, region, target)) return std::move(*program);
 
   std::vector<IterVar> vars = region.vars;
   const int64_t together = widen_columns(region, vars);

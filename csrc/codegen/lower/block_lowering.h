@@ -108,6 +108,16 @@ class BlockLowering {
   tile::AxisId pair_axis(const std::vector<Root>& roots) const;
   void pair_positions(const std::vector<const Root*>& roots, const Emitter::VectorAxis& at);
 
+  // transposed.cpp: loads along the rows, kept for the block
+  struct TransposedBlock {
+    kir::ValueId row, column;  // first of the block
+    kir::ValueId rows_left;    // mask of the rows inside the extent; none: all
+    kir::ValueId last_column;  // inside the extent; none: all are
+  };
+  std::vector<tile::ValueId> transposed_loads(const std::vector<Root>& roots) const;
+  void keep_transposed(tile::ValueId v, tile::AxisId row, tile::AxisId column);
+  void keep_transposed(tile::ValueId v, const KeptTile& array, const TransposedBlock& at);
+
   // positions.cpp: one position of a column
   void scalar_phase(const std::vector<const Root*>& roots);
   void positions(const std::vector<const Root*>& roots, const Emitter::VectorAxis& at,

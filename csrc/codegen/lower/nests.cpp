@@ -95,6 +95,8 @@ bool BlockLowering::has_versions(const std::vector<Root>& roots) const {
 // A row of unbounded length may be short: it is then kept in arrays of a fixed size, and only
 // longer rows are evaluated again in each phase.
 void BlockLowering::nest(std::vector<Root> roots) {
+  const std::vector<ValueId> transposed = transposed_loads(roots);
+  for (ValueId v : transposed) keep_transposed(v, roots[0].rows[0], roots[0].column);
   Nest n;
   int64_t refused = 0;
   std::vector<Root> added = kept_across_phases(roots, INT64_MAX, &refused);
@@ -120,6 +122,7 @@ void BlockLowering::nest(std::vector<Root> roots) {
   pair_ = {};
   // Arrays of one row end with it; results and values needed later live on.
   for (ValueId v : n.row_arrays) emit_.set_kept(v, std::nullopt);
+  for (ValueId v : transposed) emit_.set_kept(v, std::nullopt);
   for (const Root& r : roots)
     if (r.array && r.kept_as) emit_.set_kept(r.kept_as, r.array);
 }
