@@ -25,11 +25,30 @@ constexpr Named kCpus[] = {
     {"x86-64-v3", "x86-64-v3", "", 32},
 };
 
+// An architecture whose name ends in "a" serves its own compute capability only; the others serve
+// the later ones too.
 struct Gpu {
   std::string_view name, features;
+  int capability;
   uint32_t shared_bytes, cores;
 };
-constexpr Gpu kGpus[] = {{"sm_80", "+ptx70", 163 << 10, 108}, {"sm_90a", "+ptx80", 227 << 10, 132}};
+constexpr Gpu kGpus[] = {
+    {"sm_75", "+ptx64", 75, 64 << 10, 72},     {"sm_80", "+ptx70", 80, 163 << 10, 108},
+    {"sm_86", "+ptx71", 86, 99 << 10, 84},     {"sm_89", "+ptx78", 89, 99 << 10, 128},
+    {"sm_90", "+ptx80", 90, 227 << 10, 132},   {"sm_90a", "+ptx80", 90, 227 << 10, 132},
+    {"sm_100", "+ptx86", 100, 227 << 10, 148}, {"sm_120", "+ptx87", 120, 99 << 10, 170},
+};
+
+Target of(const Gpu& g) {
+  Target t;
+  t.isa = Isa::Ptx;
+  t.cpu = g.name;
+  t.features = g.features;
+  t.vector_bytes = 16;
+  t.shared_bytes = g.shared_bytes;
+  t.cores = g.cores;
+  return t;
+}
 
 std::string_view host_name() {
 #if defined(__x86_64__)
@@ -64,17 +83,27 @@ Target Target::parse(std::string_view name) {
     return t;
   }
   for (const Gpu& g : kGpus) {
-    if (g.name != name) continue;
-    t.isa = Isa::Ptx;
-    t.cpu = g.name;
-    t.features = g.features;
-    t.vector_bytes = 16;
-    t.shared_bytes = g.shared_bytes;
-    t.cores = g.cores;
-    return t;
+    if (g.name == name) return of(g);
   }
-  throw Unsupported("target '" + std::string(name) + "'",
-                    "known are sapphirerapids, x86-64-v4, x86-64-v3, sm_80, sm_90a");
+  std::string known;
+  for (const Named& n : kCpus)
+    known += std::string(known.empty() ? "" : ", ") + std::string(n.name);
+  for (const Gpu& g : kGpus) known += ", " + std::string(g.name);
+  throw Unsupported("target '" + std::string(name) + "'", "known are " + known);
+}
+
+Target Target::cuda(int major, int minor) {
+  const int capability = 10 * major + minor;
+  const Gpu* best = nullptr;
+  for (const Gpu& g : kGpus) {
+    const bool runs =
+        g.name.ends_with('a') ? g.capability == capability : g.capability <= capability;
+    if (runs) best = &g;
+  }
+  if (!best)
+    throw Unsupported("compute capability " + std::to_string(major) + "." + std::to_string(minor),
+                      "7.5 or above is needed");
+  return of(*best);
 }
 
 Target Target::host() {

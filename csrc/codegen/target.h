@@ -19,11 +19,14 @@ struct Target {
   uint32_t max_threads = 1024;
   uint32_t shared_bytes = 0;        // GPU workgroup memory
   uint32_t cores = 1;               // CPU threads or GPU multiprocessors
-  uint64_t cache_bytes = 2u << 20;  // private cache of one core
+  uint64_t cache_bytes = 2u << 20;  // private cache of one core; a GPU's last cache
   std::string key() const;          // part of every artifact key
   static Target host();             // reads the processor
-  static Target parse(
-      std::string_view name);  // "x86-64-v4", "x86-64-v3", "sm_80", "sm_90a"; throws Unsupported
+  // "x86-64-v4", "x86-64-v3", "sm_75", "sm_80", "sm_90a" and others; throws Unsupported
+  static Target parse(std::string_view name);
+  // The newest known target whose code runs on NVIDIA devices of this compute capability (7.5 or
+  // above).
+  static Target cuda(int major, int minor);
 };
 
 }  // namespace poot

@@ -108,7 +108,7 @@ std::unique_ptr<const Recording> CpuDevice::record(std::span<const DeviceLaunch>
   for (const DeviceLaunch& l : launches) {
     CpuLaunch c{};
     c.blocks = tables_.check_launch(l);
-    r->images.push_back(tables_.module(l.module));
+    r->images.push_back(std::static_pointer_cast<const Image>(tables_.module(l.module)));
     c.entry = r->images.back()->entry();
     c.parallel = c.blocks > 1 && l.cost > kSerialElements;
     std::copy(l.grid, l.grid + 3, c.grid);

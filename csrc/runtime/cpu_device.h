@@ -4,6 +4,7 @@
 
 #include "runtime/device_tables.h"
 #include "runtime/host_services.h"
+#include "runtime/kernel_store.h"
 
 namespace poot::runtime {
 

@@ -109,6 +109,8 @@ class Device {
   virtual std::unique_ptr<const Recording> record(std::span<const DeviceLaunch> launches) = 0;
   // Queues the recorded launches in order, slot i being slots[i], as if each were bound and
   // launched. The table is read before the call returns. Allocates no memory that outlives it.
+  // Where the device works asynchronously (not host_memory) and nobody waits, a fault shows in the
+  // next replay of the recording, which then runs nothing.
   virtual void replay(const Recording& recording, std::span<const Address> slots, Fault& fault) = 0;
 
   // Marks the end of what is queued now.

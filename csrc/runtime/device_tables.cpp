@@ -59,9 +59,9 @@ void DeviceTables::check_copy(CopyKind kind, const void* to, const void* from,
   if (bytes != 0 && (!to || !from)) throw DeviceError("copy with a null host address");
 }
 
-ModuleId DeviceTables::add_module(std::shared_ptr<const Image> image) {
+ModuleId DeviceTables::add_module(std::shared_ptr<const void> module) {
   std::lock_guard lock(mutex_);
-  modules_.emplace(next_module_, std::move(image));
+  modules_.emplace(next_module_, std::move(module));
   return ModuleId(next_module_++);
 }
 
@@ -71,7 +71,7 @@ void DeviceTables::remove_module(ModuleId id) {
     throw DeviceError("unload of module " + std::to_string(id.index) + ", which is not loaded");
 }
 
-std::shared_ptr<const Image> DeviceTables::module(ModuleId id) const {
+std::shared_ptr<const void> DeviceTables::module(ModuleId id) const {
   std::lock_guard lock(mutex_);
   const auto it = modules_.find(id.index);
   if (it == modules_.end())

@@ -1,5 +1,5 @@
-// What devices whose memory is the host's keep: allocations, modules, bound slots, events. Every
-// function checks its arguments and throws DeviceError; thread-safe.
+// What devices keep: allocations, modules (of whatever type the device loads), bound slots, events.
+// Every function checks its arguments and throws DeviceError; thread-safe.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,6 @@
 #include <string>
 
 #include "runtime/device.h"
-#include "runtime/kernel_store.h"
 
 namespace poot::runtime {
 
@@ -24,9 +23,9 @@ class DeviceTables {
   // That the device's side of a copy lies within one allocation.
   void check_copy(CopyKind kind, const void* to, const void* from, uint64_t bytes) const;
 
-  ModuleId add_module(std::shared_ptr<const Image> image);
+  ModuleId add_module(std::shared_ptr<const void> module);
   void remove_module(ModuleId id);
-  std::shared_ptr<const Image> module(ModuleId id) const;
+  std::shared_ptr<const void> module(ModuleId id) const;
   // Module, grid and binding sizes of a launch; returns its number of blocks.
   uint32_t check_launch(const DeviceLaunch& launch) const;
 
@@ -45,7 +44,7 @@ class DeviceTables {
   const DeviceFacts facts_;
   mutable std::mutex mutex_;
   std::map<Address, uint64_t> allocations_;
-  std::map<uint32_t, std::shared_ptr<const Image>> modules_;
+  std::map<uint32_t, std::shared_ptr<const void>> modules_;
   uint32_t next_module_ = 0;
   std::vector<Address> bound_;
   std::atomic<Event> last_event_{0};

@@ -18,6 +18,7 @@
 #include "build_id.h"
 #include "runtime/artifact_cache.h"
 #include "runtime/artifact_key.h"
+#include "runtime/gpu_module.h"
 #include "runtime/worker_pool.h"
 #include "support/env.h"
 #include "support/errors.h"
@@ -54,12 +55,36 @@ struct KernelStore::State {
 
   explicit State(Options o) : options(std::move(o)), cache(options.cache_directory) {}
 
+  // What the worker or the cache gave, checked and, on the CPU, mapped.
   KernelArtifact finish(std::string bytes, const Target& target, KernelOrigin origin) {
     KernelArtifact a;
-    if (target.isa == Isa::X86) a.image = Image::map(bytes);
     a.bytes = std::move(bytes);
     a.origin = origin;
+    if (target.isa == Isa::X86) {
+      a.image = Image::map(a.bytes);
+    } else {
+      if (origin == KernelOrigin::Compiled) pack(a, target);
+      parse_gpu_module(a.bytes);
+    }
     return a;
+  }
+  // PTX becomes a GPU module, of machine code where there is a linker that takes it.
+  void pack(KernelArtifact& a, const Target& target) {
+    std::string cubin;
+    PtxLinker link;
+    {
+      std::lock_guard lock(mutex);
+      link = linker;
+    }
+    try {
+      if (link) cubin = link(a.bytes, target.cpu);
+    } catch (const CompileError& e) {
+      a.events.push_back(e.what());
+    }
+    a.bytes = pack_gpu_module(a.bytes, cubin);
+  }
+  std::string build_id(const Target& target) const {  // with the mutex held
+    return kWorkerBuildId + (target.isa == Isa::Ptx ? linker_version : std::string());
   }
   void fulfil(const Hash128& key, KernelArtifact artifact);
   void fail(const Hash128& key, std::exception_ptr error);
@@ -74,6 +99,8 @@ struct KernelStore::State {
   mutable std::mutex mutex;
   std::map<Hash128, Entry> entries;
   Stats stats;
+  PtxLinker linker;
+  std::string linker_version;
   uint64_t next_id = 1;
   // Last: its threads use the rest, so it goes first.
   std::unique_ptr<WorkerPool> pool;
@@ -235,7 +262,7 @@ void KernelStore::State::compiled(const Hash128& key, const WorkerRequest& reque
       throw CompileError(text, request.kir);
     }
     KernelArtifact a = finish(std::move(outcome.bytes), request.target, KernelOrigin::Compiled);
-    a.events = std::move(outcome.events);
+    a.events.insert(a.events.begin(), outcome.events.begin(), outcome.events.end());
     // A kernel that only compiled without optimisation is not kept: the next process tries again.
     if (outcome.opt_level == request.opt_level && cache.enabled() && !cache.store(key, a.bytes)) {
       std::lock_guard lock(mutex);
@@ -253,10 +280,11 @@ void KernelStore::State::compiled(const Hash128& key, const WorkerRequest& reque
 std::shared_future<KernelArtifact> KernelStore::get(const std::string& kir, const Target& target,
                                                     int opt_level) {
   State& s = *state_;
-  const Hash128 key = artifact_key(kir, target, opt_level, kWorkerBuildId);
   std::shared_future<KernelArtifact> future;
+  Hash128 key;
   {
     std::lock_guard lock(s.mutex);
+    key = artifact_key(kir, target, opt_level, s.build_id(target));
     auto [it, fresh] = s.entries.try_emplace(key);
     State::Entry& e = it->second;
     if (e.found) {
@@ -278,6 +306,12 @@ std::shared_future<KernelArtifact> KernelStore::get(const std::string& kir, cons
     s.fail(key, std::make_exception_ptr(CompileError(e.what(), kir)));
   }
   return future;
+}
+
+void KernelStore::link_ptx(PtxLinker linker, const std::string& version) {
+  std::lock_guard lock(state_->mutex);
+  state_->linker = std::move(linker);
+  state_->linker_version = version;
 }
 
 void KernelStore::warm_up() {

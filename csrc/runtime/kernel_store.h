@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -41,7 +42,7 @@ class Image {
 enum class KernelOrigin : uint8_t { Compiled, Disk, Memory };
 
 struct KernelArtifact {
-  std::string bytes;                   // image (CPU) or PTX text
+  std::string bytes;                   // image (CPU) or GPU module
   std::shared_ptr<const Image> image;  // CPU only
   KernelOrigin origin = KernelOrigin::Compiled;
   double milliseconds = 0;
@@ -71,6 +72,11 @@ class KernelStore {
   // 0. After a fork the child has no requests in flight: futures it inherited throw CompileError.
   std::shared_future<KernelArtifact> get(const std::string& kir, const Target& target,
                                          int opt_level = 2);
+  // Makes machine code of PTX from now on, in the threads that wait for the workers. `version`
+  // enters the key of every such kernel. Without it, or where it throws CompileError, a GPU module
+  // holds PTX, which the driver compiles when it loads it.
+  using PtxLinker = std::function<std::string(const std::string& ptx, const std::string& arch)>;
+  void link_ptx(PtxLinker linker, const std::string& version);
   // Starts the workers in the background, if any kernel could need them.
   void warm_up();
   struct Stats {

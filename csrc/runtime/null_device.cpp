@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/kernel_store.h"
 #include "support/errors.h"
 
 namespace poot::runtime {

@@ -8,7 +8,9 @@
 
 #include "add_meta.h"
 #include "program/kernel_abi.h"
+#include "recording_driver.h"
 #include "runtime/cpu_device.h"
+#include "runtime/cuda_device.h"
 #include "runtime/null_device.h"
 #include "support/errors.h"
 #include "two_threads.h"
@@ -22,11 +24,32 @@ struct Kind {
   const char* name;
   bool computes;
   std::unique_ptr<Device> (*make)(HostServices&);
+  std::string (*kernel)() = add_meta_image;
 };
+
+std::unique_ptr<Device> cuda_device(const cuda::Driver& driver) {
+  return std::make_unique<cuda::CudaDevice>(driver, 0, std::make_unique<cuda::DriverOwner>(driver));
+}
+std::unique_ptr<Device> recorded_cuda(HostServices&) {
+  static testing::RecordingDriver recorder;
+  return cuda_device(recorder.table());
+}
+std::unique_ptr<Device> real_cuda(HostServices&) {
+  return cuda_device(cuda::Driver::get());
+}
+bool has_cuda() {
+  try {
+    cuda::Driver::get();
+    return true;
+  } catch (const DeviceError&) {
+    return false;
+  }
+}
 
 class DeviceConformance : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override { device_ = GetParam().make(host_); }
+  static std::string kernel() { return GetParam().kernel(); }
 
   // A device buffer of n words: start, start + 1, ...
   Address words(size_t n, int64_t start) {
@@ -121,7 +144,7 @@ TEST_P(DeviceConformance, MemoryMisuseIsRefused) {
 }
 
 TEST_P(DeviceConformance, GarbageIsNoModule) {
-  const std::string good = add_meta_image();
+  const std::string good = kernel();
   ASSERT_FALSE(good.empty());
   for (const std::string& bytes :
        {std::string(), std::string("garbage"), std::string(4096, '\x90'), good.substr(0, 100),
@@ -134,7 +157,7 @@ TEST_P(DeviceConformance, GarbageIsNoModule) {
 }
 
 TEST_P(DeviceConformance, LaunchReadsAndWritesWhatIsBound) {
-  const ModuleId m = device_->load(add_meta_image());
+  const ModuleId m = device_->load(kernel());
   const Address x = words(100, 5), y = words(100, -100);
   device_->bind(0, x);
   device_->bind(7, y);
@@ -146,7 +169,7 @@ TEST_P(DeviceConformance, LaunchReadsAndWritesWhatIsBound) {
 }
 
 TEST_P(DeviceConformance, ByteOffsetsMoveTheBuffers) {
-  const ModuleId m = device_->load(add_meta_image());
+  const ModuleId m = device_->load(kernel());
   const Address x = words(10, 0);
   device_->bind(0, x);
   device_->launch({m, {{0, 0, 24}, {0, 40, 24}}, {100}, {3, 1, 1}, 3}, fault_);
@@ -157,7 +180,7 @@ TEST_P(DeviceConformance, ByteOffsetsMoveTheBuffers) {
 }
 
 TEST_P(DeviceConformance, LaunchMisuseIsRefused) {
-  const ModuleId m = device_->load(add_meta_image());
+  const ModuleId m = device_->load(kernel());
   const Address x = words(4, 0);
   auto launch = [&](const DeviceLaunch& l) { return [&, l] { device_->launch(l, fault_); }; };
   refused(launch(add(m, 0, 1, 4, 0)), "slot 0 ");
@@ -186,7 +209,7 @@ TEST_P(DeviceConformance, LaunchMisuseIsRefused) {
 }
 
 TEST_P(DeviceConformance, EmptyGridsNeedNothing) {
-  const ModuleId m = device_->load(add_meta_image());
+  const ModuleId m = device_->load(kernel());
   device_->launch(add(m, 0, 1, 0, -1), fault_);
   const auto r = device_->record(std::vector{add(m, 0, 1, 0, -1)});
   device_->replay(*r, std::vector<Address>(2, nullptr), fault_);
@@ -194,7 +217,7 @@ TEST_P(DeviceConformance, EmptyGridsNeedNothing) {
 }
 
 TEST_P(DeviceConformance, ReplayEqualsLaunchesInOrder) {
-  const ModuleId m = device_->load(add_meta_image());
+  const ModuleId m = device_->load(kernel());
   const Address x = words(50, 1), y = words(50, 0), z = words(50, 0);
   const std::vector<DeviceLaunch> launches = {add(m, 0, 1, 50, 10), add(m, 1, 2, 50, 20),
                                               add(m, 2, 1, 50, 30)};
@@ -207,7 +230,7 @@ TEST_P(DeviceConformance, ReplayEqualsLaunchesInOrder) {
 }
 
 TEST_P(DeviceConformance, ReplayTouchesOnlyTheBuffersOfItsTable) {
-  const ModuleId m = device_->load(add_meta_image());
+  const ModuleId m = device_->load(kernel());
   const auto r = device_->record(std::vector{add(m, 0, 1, 20, 3)});
   const Address x1 = words(20, 0), y1 = words(20, 500), x2 = words(20, 40), y2 = words(20, 700);
   device_->bind(0, x1);  // the device's own table is not the replay's
@@ -225,7 +248,7 @@ TEST_P(DeviceConformance, ReplayTouchesOnlyTheBuffersOfItsTable) {
 }
 
 TEST_P(DeviceConformance, ReplayMisuseIsRefused) {
-  const ModuleId m = device_->load(add_meta_image());
+  const ModuleId m = device_->load(kernel());
   const Address x = words(4, 0);
   const auto r = device_->record(std::vector{add(m, 0, 1, 4, 7)});
   refused([&] { device_->replay(*r, std::vector{x}, fault_); }, "slot 1 ");
@@ -237,7 +260,7 @@ TEST_P(DeviceConformance, ReplayMisuseIsRefused) {
 }
 
 TEST_P(DeviceConformance, FaultsNameTheLaunch) {
-  const ModuleId m = device_->load(add_meta_image());
+  const ModuleId m = device_->load(kernel());
   const auto r = device_->record(std::vector{add(m, 0, 1, 4, 7), add(m, 0, 1, 4, -1)});
   const Address x = words(4, 0), y = words(4, 0);
   device_->replay(*r, std::vector{x, y}, fault_);
@@ -267,7 +290,7 @@ TEST_P(DeviceConformance, EventsAreOrdered) {
 }
 
 TEST_P(DeviceConformance, OneRecordingManyReplaysAtOnce) {
-  const ModuleId m = device_->load(add_meta_image());
+  const ModuleId m = device_->load(kernel());
   const auto r = device_->record(std::vector{add(m, 0, 1, 64, 1), add(m, 1, 2, 64, 2)});
   std::vector<std::thread> threads;
   std::vector<std::vector<int64_t>> got(3);
@@ -282,15 +305,20 @@ TEST_P(DeviceConformance, OneRecordingManyReplaysAtOnce) {
   for (int t = 0; t < 3; ++t) EXPECT_EQ(got[t], expected(64, 1000 * t, 3, 0));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, DeviceConformance,
-                         ::testing::Values(Kind{"Null", false,
-                                                [](HostServices&) -> std::unique_ptr<Device> {
-                                                  return std::make_unique<NullDevice>();
-                                                }},
-                                           Kind{"Cpu", true,
-                                                [](HostServices& host) -> std::unique_ptr<Device> {
-                                                  return std::make_unique<CpuDevice>(host);
-                                                }}),
+std::vector<Kind> kinds() {
+  std::vector<Kind> all = {
+      {"Null", false,
+       [](HostServices&) -> std::unique_ptr<Device> { return std::make_unique<NullDevice>(); }},
+      {"Cpu", true,
+       [](HostServices& host) -> std::unique_ptr<Device> {
+         return std::make_unique<CpuDevice>(host);
+       }},
+      {"RecordedCuda", true, recorded_cuda, testing::add_meta_module}};
+  if (has_cuda()) all.push_back({"Cuda", true, real_cuda, testing::add_meta_module});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceConformance, ::testing::ValuesIn(kinds()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

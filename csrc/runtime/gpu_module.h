@@ -1,0 +1,47 @@
+// A GPU kernel as it is kept and loaded, version 1: what a launch must know, then the code.
+//
+//   GpuModuleHeader | code
+//
+// `hash` is the low word of content_hash over everything behind the header, so a damaged module is
+// refused before a driver sees it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace poot::runtime {
+
+inline constexpr char kGpuModuleMagic[8] = {'P', 'O', 'O', 'T', 'G', 'P', 'U', '1'};
+inline constexpr uint32_t kGpuModuleVersion = 1;
+inline constexpr char kGpuEntry[] = "poot_entry";
+
+enum class GpuCode : uint32_t { Ptx, Cubin };
+
+struct GpuModuleHeader {
+  char magic[8];
+  uint32_t version;
+  uint32_t abi;  // kKernelAbiVersion
+  uint64_t size;
+  uint64_t hash;
+  uint32_t threads;  // of a block, along x
+  uint32_t words;    // parameters of 8 bytes each: buffers, metadata, status
+  GpuCode code;
+  uint32_t reserved;
+};
+static_assert(sizeof(GpuModuleHeader) == 48);
+
+struct GpuModule {
+  uint32_t threads = 0, words = 0;
+  GpuCode code = GpuCode::Ptx;
+  std::string_view bytes;  // PTX ends in a zero byte; points into what was parsed
+};
+
+// Reads threads and parameters from the PTX that the worker wrote; throws CompileError if it is
+// not such. `cubin`: machine code linked from it, or empty.
+std::string pack_gpu_module(const std::string& ptx, std::string_view cubin);
+// Throws InvalidGraph module-C1 (not a module of this version, or not whole) or module-C2 (the hash
+// does not match).
+GpuModule parse_gpu_module(std::string_view bytes);
+
+}  // namespace poot::runtime

@@ -1,0 +1,36 @@
+// A CUDA driver that records: the table of cuda_driver.def filled with functions that log what they
+// are asked for, keep memory with malloc, and run the one kernel of the tests (add_meta) on the
+// calling thread, so that a CudaDevice is tested without a GPU. One at a time; thread-safe.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda_driver.h"
+
+namespace poot::testing {
+
+class RecordingDriver {
+ public:
+  RecordingDriver();
+  ~RecordingDriver();
+  RecordingDriver(const RecordingDriver&) = delete;
+  RecordingDriver& operator=(const RecordingDriver&) = delete;
+
+  const runtime::cuda::Driver& table() const { return table_; }
+  // The next call of this member ("launch") returns `status` and does nothing else.
+  void fail(const std::string& member, runtime::cuda::Status status);
+  // Calls that change something, in order, one line each:
+  // "launch grid 4x1x1 block 1 words 4", "graph_set_kernel 1 words 4".
+  std::vector<std::string> calls();
+  void clear();
+
+  int version = 13000, capability = 90;
+  int capturing = 0;  // what stream_capturing tells
+
+ private:
+  runtime::cuda::Driver table_;
+};
+
+}  // namespace poot::testing
