@@ -49,7 +49,11 @@ KERNEL_DTYPES = frozenset(
 )
 # Functions that kernels have in f32 only.
 NO_F64 = frozenset(
-    ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tanh", "sigmoid", "erf", "pow", "atan2")
+    (
+        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "sigmoid", "erf", "erfc"),
+        *("sin", "cos", "tan", "asin", "acos", "atan2"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    )
 )
 REDUCED = frozenset((torch.float16, torch.bfloat16))
 

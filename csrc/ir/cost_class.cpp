@@ -17,6 +17,15 @@ CostClass cost_class(OpCode op) {
     case OpCode::sigmoid:
     case OpCode::erf:
       return CostClass::Transcendental;
+    case OpCode::tan:
+    case OpCode::asin:
+    case OpCode::acos:
+    case OpCode::sinh:
+    case OpCode::cosh:
+    case OpCode::asinh:
+    case OpCode::acosh:
+    case OpCode::atanh:
+    case OpCode::erfc:
     case OpCode::pow:
     case OpCode::atan2:
       return CostClass::Power;

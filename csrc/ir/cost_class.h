@@ -10,7 +10,7 @@ enum class CostClass : uint8_t {
   Simple,          // one or a few vector instructions
   Divide,          // division, square root
   Transcendental,  // a polynomial of ten to thirty instructions
-  Power,           // pow, atan2
+  Power,           // pow, atan2 and what else goes through f64
   Modulo,          // exact remainders and floor divisions; integers have no vector form
 };
 

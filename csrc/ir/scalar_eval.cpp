@@ -85,12 +85,30 @@ T unary_float(OpCode op, T x) {
       return static_cast<T>(std::sin(d));
     case OpCode::cos:
       return static_cast<T>(std::cos(d));
+    case OpCode::tan:
+      return static_cast<T>(std::tan(d));
+    case OpCode::asin:
+      return static_cast<T>(std::asin(d));
+    case OpCode::acos:
+      return static_cast<T>(std::acos(d));
+    case OpCode::sinh:
+      return static_cast<T>(std::sinh(d));
+    case OpCode::cosh:
+      return static_cast<T>(std::cosh(d));
+    case OpCode::asinh:
+      return static_cast<T>(std::asinh(d));
+    case OpCode::acosh:
+      return static_cast<T>(std::acosh(d));
+    case OpCode::atanh:
+      return static_cast<T>(std::atanh(d));
     case OpCode::tanh:
       return static_cast<T>(std::tanh(d));
     case OpCode::sigmoid:
       return static_cast<T>(sigmoid(d));
     case OpCode::erf:
       return static_cast<T>(std::erf(d));
+    case OpCode::erfc:
+      return static_cast<T>(std::erfc(d));
     case OpCode::floor:
       return std::floor(x);
     case OpCode::ceil:

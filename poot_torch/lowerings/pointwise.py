@@ -26,9 +26,18 @@ _UNARY_FLOAT = {
     "reciprocal": aten.reciprocal,
     "sin": aten.sin,
     "cos": aten.cos,
+    "tan": aten.tan,
+    "asin": aten.asin,
+    "acos": aten.acos,
+    "sinh": aten.sinh,
+    "cosh": aten.cosh,
     "tanh": aten.tanh,
+    "asinh": aten.asinh,
+    "acosh": aten.acosh,
+    "atanh": aten.atanh,
     "sigmoid": aten.sigmoid,
     "erf": aten.erf,
+    "erfc": aten.erfc,
 }
 _UNARY_ROUNDING = {
     "floor": aten.floor,
@@ -285,7 +294,7 @@ def copysign(e: Emitter, a: Val, b: Any) -> Val:
 
 @lower(aten.pow.Tensor_Scalar)
 def pow_scalar(e: Emitter, x: Val, exponent: Any) -> Val:
-    """The special exponents of eager's kernel; each product rounds to the dtype."""
+    """The special exponents of eager's kernel; each product rounds to the dtype. f16 has none but 2: all in f32."""
     dtype = e.promote(x, exponent, kind=Kind.DEFAULT)[1]
     if isinstance(exponent, (int, float)) and exponent == 0:
         return e.full(1, x.shape, dtype)
@@ -295,6 +304,11 @@ def pow_scalar(e: Emitter, x: Val, exponent: Any) -> Val:
     square = lambda: e.emit("mul", x, x)  # noqa: E731
     if exponent == 2:
         return square()
+    if dtype == torch.float16:
+        if exponent == 3:
+            wide = e.cast(x, torch.float32)
+            return e.cast(e.emit("mul", e.emit("mul", wide, wide), wide), dtype)
+        return e.emit("pow", x, e.operand(exponent, dtype))
     if exponent == 3:
         return e.emit("mul", square(), x)
     if not is_float(dtype):
@@ -462,11 +476,10 @@ def addcdiv(e: Emitter, x: Val, a: Val, b: Val, *, value: Any = 1) -> Val:
 def lerp(e: Emitter, start: Val, end: Val, weight: Any) -> Val:
     dtype, (a, b) = _wide(e, start, end)
     w = e.value(weight, a.dtype)
-    diff = e.sub(b, a)
-    near = e.add(a, e.mul(w, diff))
-    far = e.sub(b, e.mul(diff, e.sub(e.full(1.0, (), a.dtype), w)))
+    one = e.full(1.0, (), a.dtype)
     small = e.compare("lt", e.emit("abs", w), 0.5)
-    return e.cast(e.where(small, near, far, a.dtype), dtype)
+    factor = e.where(small, w, e.sub(w, one), a.dtype)
+    return e.cast(e.emit("fma", factor, e.sub(b, a), e.where(small, a, b, a.dtype)), dtype)
 
 
 # ---- casts and copies

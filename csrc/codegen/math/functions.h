@@ -25,14 +25,25 @@ Expr log2(const Args& in);
 Expr log10(const Args& in);
 Expr log1p(const Args& in);
 
-// trig.cpp, atan2.cpp
+// trig.cpp, inverse_trig.cpp
 Expr sin(const Args& in);
 Expr cos(const Args& in);
+Expr tan(const Args& in);
+Expr asin(const Args& in);
+Expr acos(const Args& in);
 Expr atan2(const Args& in);
 
-// erf_tanh.cpp
+// hyperbolic.cpp
+Expr sinh(const Args& in);
+Expr cosh(const Args& in);
+Expr asinh(const Args& in);
+Expr acosh(const Args& in);
+Expr atanh(const Args& in);
+
+// erf_tanh.cpp, erfc.cpp
 Expr tanh(const Args& in);
 Expr erf(const Args& in);
+Expr erfc(const Args& in);
 
 // pow.cpp
 Expr pow(const Args& in);

@@ -3,6 +3,7 @@
 // 1/(2 pi) is taken in integers (Payne and Hanek): 96 of its bits, chosen by the exponent, times
 // the 24-bit mantissa give the turns modulo 1: two bits of quadrant and 62 of fraction.
 #include "codegen/math/functions.h"
+#include "codegen/math/wide.h"
 
 namespace poot::math {
 namespace {
@@ -121,6 +122,21 @@ Expr sin(const Args& in) {
 
 Expr cos(const Args& in) {
   return evaluate(in.a, 1);
+}
+
+// The quotient of both series in f64; an odd quadrant turns it over.
+Expr tan(const Args& in) {
+  const Expr x = in.a;
+  const Reduced reduced = reduce(x);
+  const Expr t = widen(reduced.r) + widen(reduced.l);
+  const Expr z = t * t;
+  const Expr s =
+      horner(z, {-1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6, 1}) * t;
+  const Expr c =
+      horner(z, {1.0 / 479001600, -1.0 / 3628800, 1.0 / 40320, -1.0 / 720, 1.0 / 24, -0.5, 1});
+  const Expr odd = (reduced.quadrant & reduced.quadrant.bits(1)).to(Op::itrunc, Elem::I1);
+  const Expr y = narrow(select(odd, -c, s) / select(odd, s, c));
+  return select(compare(Pred::olt, abs(x), 1e-5), x, y);
 }
 
 }  // namespace poot::math
