@@ -172,10 +172,37 @@ std::vector<Place> Planner::place_results(KernelRequest& request,
   return places;
 }
 
+void Planner::split_region(const SplitReduction& split, const std::string& name,
+                           const std::vector<Place>& inputs) {
+  std::vector<Place> partial, to, from;
+  for (const ir::GraphOutput& o : split.partial->outputs()) {
+    const ir::TensorType& type = split.partial->type(o.value);
+    Shape shape = type.shape;
+    shape.insert(shape.begin(), split.parts);
+    from.push_back(
+        fresh({type.dtype, shape}, contiguous_strides(shape), program::BufferClass::Arena));
+    to.push_back({from.back().buffer, Window::contiguous(type.shape)});
+  }
+  KernelRequest parts{RequestKind::Reduce, name + "_parts", split.partial};
+  parts.parts = split.parts;
+  generate(std::move(parts), inputs, to);
+  KernelRequest total{RequestKind::Reduce, name, split.total};
+  for (const uint32_t i : split.operands) from.push_back(inputs[i]);
+  const std::vector<Place> outputs = place_results(total, from);
+  const KernelId kernel = generate(std::move(total), from, outputs);
+  out_.eqn_kernels[now_] = kernel;
+  for (const ir::Eqn& e : eqn_->body->eqns())
+    record(PlanKind::Generated, e.info().name, writer_.kernel_name(kernel));
+  for (size_t i = 0; i < outputs.size(); ++i) set_place(eqn_->outs[i], outputs[i]);
+}
+
 void Planner::region() {
   KernelRequest request{kind_of(graph_, *eqn_), region_name(*eqn_->body), eqn_->body};
   std::vector<Place> inputs;
   for (const Operand& o : eqn_->inputs) inputs.push_back(place_of(o));
+  if (context_.target.isa == Isa::X86 && request.kind != RequestKind::Elementwise)
+    if (const auto split = split_reduction(*eqn_->body))
+      return split_region(*split, request.name, inputs);
   const std::vector<Place> outputs = place_results(request, inputs);
   const KernelId kernel = generate(std::move(request), inputs, outputs);
   out_.eqn_kernels[now_] = kernel;

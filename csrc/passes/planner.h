@@ -9,6 +9,7 @@
 #include "passes/plan.h"
 #include "passes/plan_facts.h"
 #include "passes/plan_program.h"
+#include "passes/split_reduce.h"
 
 namespace poot::passes {
 
@@ -55,6 +56,9 @@ class Planner {
 
   // plan_generated.cpp
   void region();
+  // A reduction in two launches: parts into transient memory, then their totals.
+  void split_region(const SplitReduction& split, const std::string& name,
+                    const std::vector<Place>& inputs);
   void single_equation();
   void copy(const Place& from, const Place& to, DType dtype);
   void fill_mask(const Place& from, const Place& to, const ir::TensorType& mask, DType dtype);

@@ -38,6 +38,7 @@ std::string KernelRequest::str() const {
       text +=
           "output " + std::to_string(i) + " overwrites input " + std::to_string(in_place[i]) + "\n";
   }
+  if (!parts.is_const(1)) text += "parts " + parts.str() + "\n";
   return text + body->str();
 }
 

@@ -32,6 +32,9 @@ struct KernelRequest {
   // buffers of the kernel, which must not assume that they are disjoint, and which computes all
   // outputs of a position before it stores any.
   std::vector<int32_t> in_place;
+  // Reduce only: every output holds `parts` results one after another, each in contiguous order and
+  // each of one part of the reduced positions (some parts may be empty).
+  Dim parts = 1;
   std::string str() const;  // text: the body with layouts; equal text, equal kernel
 };
 

@@ -137,9 +137,11 @@ def moments(e: Emitter, x: Val, axes: Any, correction: Any) -> tuple[Val, Val]:
     total = e.reduce("sum", e.mul(centred, centred), axes, True)
     count = e.numel([x.shape[a] for a in axes])
     if correction:
-        if not isinstance(count, int):
-            raise Declined("variance with a correction over a symbolic size")
-        count = max(count - correction, 0)
+        if isinstance(count, int):
+            count = max(count - correction, 0)
+        else:
+            left = e.sub(e.value(count, x.dtype), correction)
+            count = e.emit("maximum", left, e.lit(0, x.dtype))
     return e.div(total, count), mean
 
 

@@ -175,3 +175,35 @@ def test_long_sums_across_rows_are_as_exact_as_eagers():
         x = torch.randn(rows, 64, generator=torch.Generator().manual_seed(rows))
         reference = x.double().sum(0)
         assert error_against(reference, compiled(x)).rms <= 1.5 * error_against(reference, x.sum(0)).rms
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_few_results_of_many_elements(dtype):
+    def whole(x):
+        return x.sum(), x.mean(), x.max(), x.min(), (x > 4).any(), (x > -9).all(), x.norm(), x.argmax(), x.var()
+
+    def rows(x):
+        return x.sum(1), x.amax(-1), x.mean(1, keepdim=True), x.t().sum(0)
+
+    def columns(x):
+        return x.sum(0), (x * 2).mean(0), x.amin(0, keepdim=True)
+
+    check(whole, random(300, 701, dtype=dtype) + 1, peer=False)
+    check(rows, random(3, 70001, dtype=dtype), peer=False)
+    check(columns, random(9001, 17, dtype=dtype), peer=False)
+    check(columns, random(9001, 17, dtype=dtype), dynamic=True, peer=False)
+    check(whole, random(70001, dtype=dtype) + 1, dynamic=True, peer=False)
+
+
+def test_sums_do_not_depend_on_the_thread_count():
+    x = random(1 << 20)
+    compiled = torch.compile(lambda x: (x.sum(), (x * x).mean(), x.var()), backend="poot")
+    threads = torch.get_num_threads()
+    try:
+        results = []
+        for n in (1, 2, 3):
+            torch.set_num_threads(n)
+            results.append(torch.stack(compiled(x)))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])

@@ -182,12 +182,14 @@ void emit_checks(tile::TileBuilder& b, Emitter& emit, const std::vector<Check>& 
   }
 }
 
-void emit_result(tile::TileBuilder& b, Emitter& emit, const Result& result, tile::BufferId buffer) {
+void emit_result(tile::TileBuilder& b, Emitter& emit, const Result& result, tile::BufferId buffer,
+                 tile::IndexId first) {
   uint32_t axes = emit.depends(result.index) | emit.depends(result.value);
   for (const GuardTerm& t : result.guard) axes |= emit.depends(t.index);
   tile::ValueId v = emit.value(result.value);
   if (axes != emit.depends(result.value)) v = b.broadcast(v, emit.axes_of(axes));
-  const tile::IndexId at = emit.index(result.index);
+  tile::IndexId at = emit.index(result.index);
+  if (first) at = b.add(first, at);
   b.store(buffer, at, v, emit.mask(result.guard));
 }
 

@@ -8,6 +8,8 @@
 // Long floating-point sums are nested loops of a few steps each, every one starting from 0, so that
 // their error is that of a cascade and not of n steps: with 32 steps and up to four levels it stays
 // within that of ATen's own cascade.
+//
+// Where a request asks for parts, a block walks one part of the reduced positions.
 #include <algorithm>
 #include <functional>
 
@@ -55,7 +57,8 @@ bool runs_across(const Region& r) {
 class AcrossKernel {
  public:
   AcrossKernel(const passes::KernelRequest& request, const Region& region)
-      : region_(region),
+      : request_(request),
+        region_(region),
         symbols_(request.body->symbols()),
         b_(request.name, symbols_),
         buffers_(declare_buffers(b_, request)),
@@ -78,11 +81,22 @@ class AcrossKernel {
     }
     column_ = blocked_axis(b_, symbols_, "c", columns.size, width, 0);
     columns_ = columns;
-    const std::vector<ValueId> totals = accumulate();
+    // Of a part: its results lie after those of the parts before it.
+    const Dim steps = Dim::ceildiv(reduced_.size, request_.parts);
+    IndexId first = b_.cst(0), last = b_.dim(reduced_.size), results;
+    if (!request_.parts.is_const(1)) {
+      b_.grid(2, request_.parts);
+      const IndexId part = b_.scalar(b_.block_id(2));
+      first = b_.mul(part, b_.dim(steps));
+      last = b_.min(b_.add(first, b_.dim(steps)), last);
+      results = b_.mul(part, b_.dim(rows_.size * columns_.size));
+    }
+    const std::vector<ValueId> totals = accumulate(first, last, steps);
     Emitter emit = emitter();
     for (size_t i = 0; i < totals.size(); i++) emit.set(reductions_[i], totals[i]);
-    for (const Result& r : region_.results) emit_result(b_, emit, r, buffers_.outputs[r.output]);
-    b_.program().block_elems = width * std::max<int64_t>(reduced_.size.hint(symbols_), 1);
+    for (const Result& r : region_.results)
+      emit_result(b_, emit, r, buffers_.outputs[r.output], results);
+    b_.program().block_elems = width * std::max<int64_t>(steps.hint(symbols_), 1);
     return b_.finish();
   }
 
@@ -94,20 +108,21 @@ class AcrossKernel {
     return emit;
   }
 
-  std::vector<ValueId> accumulate() {
-    const IndexId all = b_.dim(reduced_.size);
-    const bool cascade = reduced_.size.range(symbols_).hi > kSteps &&
-                         std::any_of(reductions_.begin(), reductions_.end(), [&](NodeId n) {
-                           const Node& node = region_.nodes.at(n);
-                           return is_float(node.dtype) && node.op == ir::OpCode::reduce_sum;
-                         });
+  // Over `steps` positions at most.
+  std::vector<ValueId> accumulate(IndexId first, IndexId last, const Dim& steps) {
+    const int64_t most = steps.range(symbols_).hi;
+    const bool cascade =
+        most > kSteps && std::any_of(reductions_.begin(), reductions_.end(), [&](NodeId n) {
+          const Node& node = region_.nodes.at(n);
+          return is_float(node.dtype) && node.op == ir::OpCode::reduce_sum;
+        });
     int outer = 0;
     int64_t reach = kSteps;
-    while (cascade && outer + 1 < kLevels && reduced_.size.range(symbols_).hi > reach) {
+    while (cascade && outer + 1 < kLevels && most > reach) {
       reach *= kSteps;
       outer++;
     }
-    return level(outer, reach / kSteps, b_.cst(0), all);
+    return level(outer, reach / kSteps, first, last);
   }
 
   // Sums [first, last): `outer` more loops inside, each of whose passes covers `span` positions.
@@ -148,6 +163,7 @@ class AcrossKernel {
     return out;
   }
 
+  const passes::KernelRequest& request_;
   const Region& region_;
   const SymbolTable& symbols_;
   tile::TileBuilder b_;
@@ -180,6 +196,7 @@ tile::Program generate_reduce(const passes::KernelRequest& request, const Target
   // A GPU's threads have no arrays for the accumulators of several columns.
   if (target.isa == Isa::X86 && one_level(region) && runs_across(region))
     return AcrossKernel(request, region).run(target);
+  if (!request.parts.is_const(1)) return emit_partial_rows(request, region);
   return emit_rows(request, region, target, kResident);
 }
 

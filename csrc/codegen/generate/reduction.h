@@ -28,4 +28,7 @@ Region reduction_region(const passes::KernelRequest& request, const ReductionSha
 tile::Program emit_rows(const passes::KernelRequest& request, const Region& region,
                         const Target& target, int64_t resident_limit);
 
+// One part of the reduced positions a block, for reductions of few rows: see partial_rows.cpp.
+tile::Program emit_partial_rows(const passes::KernelRequest& request, const Region& region);
+
 }  // namespace poot::codegen

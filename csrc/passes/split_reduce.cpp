@@ -1,0 +1,200 @@
+// A sum over a million elements to one number is one block's work, and one thread's. Split, every
+// block reduces one part of the positions, and a second, small kernel the partial results:
+//
+//   %1 = mul %x, %x                        partial: %1 = mul %x, %x
+//   %2 = reduce_sum %1 {axes=[0,1]}   =>            return reduce_sum %1 {axes=[0,1]}  (of a part)
+//   %3 = div %2, 1e6                       total:   %2 = reduce_sum %partial {axes=[0]}
+//   return %3                                       return div %2, 1e6
+//
+// Partial results have the accumulating dtype and are rounded once, after the last sum. How many
+// parts there are follows from the shape (for symbolic sizes, from their run-time values), never
+// from the number of threads.
+#include "passes/split_reduce.h"
+
+#include <algorithm>
+#include <map>
+
+namespace poot::passes {
+namespace {
+
+using ir::Eqn;
+using ir::Operand;
+using ir::OpKind;
+using ir::ValueId;
+
+constexpr int64_t kPart = 32768;  // elements of a part, about
+constexpr int64_t kEnoughBlocks = 16;
+constexpr int64_t kColumns = 64;  // kept elements side by side that one block takes together
+constexpr int64_t kMostParts = 4096;
+
+bool is_reduction(const Eqn& e) {
+  return e.info().kind == OpKind::Reduce;
+}
+
+// Values that depend on a reduction.
+std::vector<bool> after_reductions(const ir::Graph& body) {
+  std::vector<bool> after(body.value_count(), false);
+  for (const Eqn& e : body.eqns()) {
+    bool is = is_reduction(e);
+    for (const Operand& o : e.inputs)
+      is = is || (ir::is_value(o) && after[std::get<ValueId>(o).index]);
+    for (const ValueId v : e.outs) after[v.index] = is;
+  }
+  return after;
+}
+
+// The parts of a reduction of `shape` over `axes`; nullopt: do not split.
+std::optional<Dim> parts_of(const Shape& shape, std::vector<int64_t> axes,
+                            const SymbolTable& symbols) {
+  Dim kept = 1, reduced = 1;
+  bool trailing = true, seen = false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const bool is = std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
+    (is ? reduced : kept) *= shape[i];
+    trailing = trailing && (is || !seen);
+    seen = seen || is;
+  }
+  if (!kept.is_const()) return std::nullopt;
+  const int64_t rows = std::max<int64_t>(kept.value(), 1);
+  const int64_t blocks = trailing ? rows : (rows + kColumns - 1) / kColumns;
+  if (blocks >= kEnoughBlocks || rows * reduced.hint(symbols) < 2 * kPart) return std::nullopt;
+  const int64_t positions = std::max<int64_t>(kPart * blocks / rows, 1);  // of a part
+  if (!reduced.is_const()) return Dim::max(Dim::ceildiv(reduced, positions), 1);
+  return std::clamp<int64_t>((reduced.value() + positions - 1) / positions, 2, kMostParts);
+}
+
+class Splitter {
+ public:
+  explicit Splitter(const ir::Graph& body) : body_(body), after_(after_reductions(body)) {}
+
+  std::optional<SplitReduction> run() {
+    for (const Eqn& e : body_.eqns()) {
+      if (is_reduction(e) && !add(e)) return std::nullopt;
+    }
+    if (reductions_.empty()) return std::nullopt;
+    for (const ir::GraphOutput& o : body_.outputs())
+      if (!after_[o.value.index] || numel(body_.type(o.value).shape) != numel(kept_))
+        return std::nullopt;
+    SplitReduction split{*parts_, partial(), {}, {}};
+    split.total = total(split.operands);
+    return split;
+  }
+
+ private:
+  // False if the body is not to be split because of this reduction.
+  bool add(const Eqn& e) {
+    if (!ir::is_value(e.inputs[0]) || after_[std::get<ValueId>(e.inputs[0]).index]) return false;
+    const auto parts = parts_of(body_.type(e.inputs[0]).shape, e.attr<std::vector<int64_t>>("axes"),
+                                body_.symbols());
+    if (!parts) return false;
+    Shape kept;
+    const Shape& shape = body_.type(e.inputs[0]).shape;
+    const auto& axes = e.attr<std::vector<int64_t>>("axes");
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) == axes.end())
+        kept.push_back(shape[i]);
+    const Eqn& first = reductions_.empty() ? e : *reductions_[0];
+    if (shape != body_.type(first.inputs[0]).shape ||
+        axes != first.attr<std::vector<int64_t>>("axes"))
+      return false;
+    kept_ = std::move(kept);
+    parts_ = parts;
+    reductions_.push_back(&e);
+    return true;
+  }
+
+  static bool accumulates(const Eqn& e) { return e.info().rounding == ir::Rounding::Accumulate; }
+  DType partial_dtype(const Eqn& e) const {
+    const DType d = body_.type(e.outs[0]).dtype;
+    return accumulates(e) ? opmath(d) : d;
+  }
+
+  std::shared_ptr<const ir::Graph> partial() const {
+    ir::Builder b(body_.name(), body_.symbols());
+    std::map<uint32_t, ValueId> made;
+    for (const ValueId v : body_.inputs()) made[v.index] = b.input(body_.type(v));
+    const auto operands = [&](const Eqn& e) {
+      std::vector<Operand> out;
+      for (const Operand& o : e.inputs)
+        out.push_back(ir::is_value(o) ? Operand(made.at(std::get<ValueId>(o).index)) : o);
+      return out;
+    };
+    for (const Eqn& e : body_.eqns()) {
+      if (is_reduction(e)) {
+        std::vector<Operand> in = operands(e);
+        if (partial_dtype(e) != body_.type(e.inputs[0]).dtype)
+          in = {b.emit(ir::OpCode::cast, in, {partial_dtype(e)})};
+        b.output(b.emit(e.op, in, {e.attr<std::vector<int64_t>>("axes"), false}));
+      } else if (!after_[e.outs[0].index]) {
+        const std::vector<ValueId> outs = b.emit_multi(e.op, operands(e), e.attrs);
+        for (size_t i = 0; i < outs.size(); ++i) made[e.outs[i].index] = outs[i];
+      }
+    }
+    return std::make_shared<ir::Graph>(b.finish());
+  }
+
+  // Which equations the results need besides the reductions and what those need.
+  std::vector<bool> rest() const {
+    std::vector<bool> needed(body_.value_count(), false);
+    for (const ir::GraphOutput& o : body_.outputs()) needed[o.value.index] = true;
+    for (size_t i = body_.eqns().size(); i-- > 0;) {
+      const Eqn& e = body_.eqns()[i];
+      if (is_reduction(e) || !needed[e.outs[0].index]) continue;
+      for (const Operand& o : e.inputs)
+        if (ir::is_value(o)) needed[std::get<ValueId>(o).index] = true;
+    }
+    return needed;
+  }
+
+  std::shared_ptr<const ir::Graph> total(std::vector<uint32_t>& used) const {
+    ir::Builder b(body_.name() + "_total", body_.symbols());
+    const std::vector<bool> needed = rest();
+    std::map<uint32_t, ValueId> made;
+    std::vector<ValueId> partials;
+    for (const Eqn* e : reductions_) {
+      Shape shape = kept_;
+      shape.insert(shape.begin(), *parts_);
+      partials.push_back(b.input({partial_dtype(*e), shape}));
+    }
+    for (uint32_t i = 0; i < body_.inputs().size(); ++i) {
+      const ValueId v = body_.inputs()[i];
+      if (!needed[v.index]) continue;
+      made[v.index] = b.input(body_.type(v));
+      used.push_back(i);
+    }
+    for (const Eqn& e : body_.eqns()) {
+      if (!needed[e.outs[0].index]) continue;
+      if (is_reduction(e)) {
+        const auto i = std::find(reductions_.begin(), reductions_.end(), &e) - reductions_.begin();
+        ValueId v =
+            b.emit(e.op, {partials[static_cast<size_t>(i)]}, {std::vector<int64_t>{0}, false});
+        const auto& [d, shape] = body_.type(e.outs[0]);
+        if (d != partial_dtype(e)) v = b.emit(ir::OpCode::cast, {v}, {d});
+        if (shape != kept_) v = b.emit(ir::OpCode::reshape, {v}, {shape});
+        made[e.outs[0].index] = v;
+        continue;
+      }
+      std::vector<Operand> in;
+      for (const Operand& o : e.inputs)
+        in.push_back(ir::is_value(o) ? Operand(made.at(std::get<ValueId>(o).index)) : o);
+      const std::vector<ValueId> outs = b.emit_multi(e.op, in, e.attrs);
+      for (size_t k = 0; k < outs.size(); ++k) made[e.outs[k].index] = outs[k];
+    }
+    for (const ir::GraphOutput& o : body_.outputs()) b.output(made.at(o.value.index));
+    return std::make_shared<ir::Graph>(b.finish());
+  }
+
+  const ir::Graph& body_;
+  const std::vector<bool> after_;
+  std::vector<const Eqn*> reductions_;
+  std::optional<Dim> parts_;
+  Shape kept_;  // of the reductions' results, without the axes that they keep
+};
+
+}  // namespace
+
+std::optional<SplitReduction> split_reduction(const ir::Graph& body) {
+  return Splitter(body).run();
+}
+
+}  // namespace poot::passes
