@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import pathlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -60,6 +61,13 @@ def _reset() -> None:
 poot.reset = _reset  # type: ignore[attr-defined]
 
 
+@functools.cache
+def _link_with_nvjitlink() -> None:
+    """Machine code comes from the nvJitLink of torch's wheels, where there is one, else from the driver."""
+    packages = pathlib.Path(torch.__file__).parent.parent / "nvidia"
+    _C.link_with_nvjitlink(sorted(str(p) for p in packages.glob("*/lib/libnvJitLink.so.*")))
+
+
 def _weight_paths(gm: torch.fx.GraphModule) -> dict[int, str]:
     """Names of Dynamo's inputs, by position."""
     inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
@@ -100,6 +108,10 @@ def _compile(
     try:
         with entry.phase("import"):
             imported = import_graph(gm, kind, _weights(gm, paths))
+        if opts.target not in ("auto", imported.device.type):
+            raise WholeGraph(f"tensors on {imported.device}, the option target names {opts.target!r}")
+        if imported.device.type == "cuda":
+            _link_with_nvjitlink()
         if opts.strict and imported.fallbacks:
             raise StrictError(_refusal(imported.fallbacks))
         run = _build(imported, opts, entry)
@@ -120,7 +132,9 @@ def _compile(
 
 def _build(imported: Imported, opts: _options.Options, entry: report.GraphReport) -> Callable[..., Any]:
     start = time.perf_counter()
-    run, native = _C.compile(imported.graph, imported.signature, imported.calls, **opts.compile_options())
+    run, native = _C.compile(
+        imported.graph, imported.signature, imported.calls, device=str(imported.device), **opts.compile_options()
+    )
     entry.finish(native, (time.perf_counter() - start) * 1e3)
     counters["poot"]["kernels"] += len(native.get("kernels", ()))
     # AOTAutograd wraps the backward with functools.wraps, which copies only __dict__.

@@ -27,13 +27,13 @@ class Instance:
 @dataclasses.dataclass(frozen=True)
 class Case:
     name: str
-    # (dtype, seed, wide=False, tiny=False): equal seeds give equal weights and inputs; `wide` keeps the values rounded
-    # to dtype but computes in float64, which makes the reference; `tiny` keeps the structure, with one layer and few
-    # elements, for interpreters.
+    # (dtype, seed, wide=False, tiny=False, device="cpu"): equal seeds give equal weights and inputs; `wide` keeps the
+    # values rounded to dtype but computes in float64, which makes the reference; `tiny` keeps the structure, with one
+    # layer and few elements, for interpreters.
     build: Callable[..., Instance]
 
 
-def _model(cls, config, dtype: torch.dtype, seed: int, wide: bool):
+def _model(cls, config, dtype: torch.dtype, seed: int, wide: bool, device: str):
     torch.manual_seed(seed)
     model = cls(config).eval()
     # Random initialisation leaves norms at 1 and biases at 0; real checkpoints do not.
@@ -41,19 +41,19 @@ def _model(cls, config, dtype: torch.dtype, seed: int, wide: bool):
         for p in model.parameters():
             if p.dim() == 1:
                 p.add_(torch.randn_like(p) * 0.1)
-    return model.to(dtype).double() if wide else model.to(dtype)
+    return (model.to(dtype).double() if wide else model.to(dtype)).to(device)
 
 
-def _tokens(vocab: int, batch: int, length: int, seed: int) -> torch.Tensor:
-    return torch.randint(0, vocab, (batch, length), generator=torch.Generator().manual_seed(seed))
+def _tokens(vocab: int, batch: int, length: int, seed: int, device: str) -> torch.Tensor:
+    return torch.randint(0, vocab, (batch, length), generator=torch.Generator().manual_seed(seed)).to(device)
 
 
-def _pixels(shape: tuple[int, ...], dtype: torch.dtype, seed: int, wide: bool) -> torch.Tensor:
+def _pixels(shape: tuple[int, ...], dtype: torch.dtype, seed: int, wide: bool, device: str) -> torch.Tensor:
     x = torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
-    return x.double() if wide else x
+    return (x.double() if wide else x).to(device)
 
 
-def _llama(dtype: torch.dtype, seed: int, wide: bool, tiny: bool):
+def _llama(dtype: torch.dtype, seed: int, wide: bool, tiny: bool, device: str):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
@@ -65,26 +65,30 @@ def _llama(dtype: torch.dtype, seed: int, wide: bool, tiny: bool):
         num_key_value_heads=2 if tiny else 4,
         max_position_embeddings=1024,
     )
-    return _model(LlamaForCausalLM, config, dtype, seed, wide)
+    return _model(LlamaForCausalLM, config, dtype, seed, wide, device)
 
 
-def llama_prefill(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -> Instance:
-    model = _llama(dtype, seed, wide, tiny)
-    tokens = _tokens(model.config.vocab_size, 1, 6 if tiny else 128, seed)
+def llama_prefill(
+    dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu"
+) -> Instance:
+    model = _llama(dtype, seed, wide, tiny, device)
+    tokens = _tokens(model.config.vocab_size, 1, 6 if tiny else 128, seed, device)
     return Instance(lambda ids: model(input_ids=ids, use_cache=False).logits, (tokens,))
 
 
-def llama_decode(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -> Instance:
+def llama_decode(
+    dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu"
+) -> Instance:
     """One token against a static cache of 1024 positions, 256 of them filled by an eager prefill."""
     from transformers import StaticCache
 
-    model = _llama(dtype, seed, wide, tiny)
+    model = _llama(dtype, seed, wide, tiny, device)
     vocab = model.config.vocab_size
     filled, length = (4, 16) if tiny else (256, 1024)
     cache: Any = StaticCache(config=model.config, max_cache_len=length)
     with torch.no_grad():
-        model(input_ids=_tokens(vocab, 1, filled, seed), past_key_values=cache, use_cache=True)
-    token = _tokens(vocab, 1, 1, seed + 1)
+        model(input_ids=_tokens(vocab, 1, filled, seed, device), past_key_values=cache, use_cache=True)
+    token = _tokens(vocab, 1, 1, seed + 1, device)
 
     def step(ids: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         return model(input_ids=ids, position_ids=position, past_key_values=cache, use_cache=True).logits
@@ -94,10 +98,10 @@ def llama_decode(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool =
             if hasattr(layer, "cumulative_length"):  # transformers 4 tells the position by argument instead
                 layer.cumulative_length.fill_(filled)
 
-    return Instance(step, (token, torch.tensor([[filled]])), reset)
+    return Instance(step, (token, torch.tensor([[filled]], device=device)), reset)
 
 
-def bert(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -> Instance:
+def bert(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu") -> Instance:
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
@@ -107,18 +111,18 @@ def bert(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) 
         num_attention_heads=4,
         intermediate_size=48 if tiny else 1024,
     )
-    model = _model(BertModel, config, dtype, seed, wide)
+    model = _model(BertModel, config, dtype, seed, wide, device)
     batch, length = (2, 6) if tiny else (4, 128)
-    mask = torch.ones(batch, length, dtype=torch.long)
+    mask = torch.ones(batch, length, dtype=torch.long, device=device)
     mask[1, length - length // 4 :] = 0
     mask[-1, length // 2 :] = 0
     return Instance(
         lambda ids, m: model(input_ids=ids, attention_mask=m).last_hidden_state,
-        (_tokens(config.vocab_size, batch, length, seed), mask),
+        (_tokens(config.vocab_size, batch, length, seed, device), mask),
     )
 
 
-def vit(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -> Instance:
+def vit(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu") -> Instance:
     from transformers import ViTConfig, ViTModel
 
     size = 32 if tiny else 224
@@ -130,13 +134,13 @@ def vit(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -
         image_size=size,
         patch_size=16,
     )
-    model = _model(ViTModel, config, dtype, seed, wide)
+    model = _model(ViTModel, config, dtype, seed, wide, device)
     return Instance(
-        lambda x: model(pixel_values=x).last_hidden_state, (_pixels((2, 3, size, size), dtype, seed, wide),)
+        lambda x: model(pixel_values=x).last_hidden_state, (_pixels((2, 3, size, size), dtype, seed, wide, device),)
     )
 
 
-def resnet18(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -> Instance:
+def resnet18(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu") -> Instance:
     from transformers import ResNetConfig, ResNetForImageClassification
 
     size = 32 if tiny else 224
@@ -147,11 +151,11 @@ def resnet18(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = Fal
         layer_type="basic",
     )
     config.num_labels = 10 if tiny else 1000
-    model = _model(ResNetForImageClassification, config, dtype, seed, wide)
-    return Instance(lambda x: model(pixel_values=x).logits, (_pixels((2, 3, size, size), dtype, seed, wide),))
+    model = _model(ResNetForImageClassification, config, dtype, seed, wide, device)
+    return Instance(lambda x: model(pixel_values=x).logits, (_pixels((2, 3, size, size), dtype, seed, wide, device),))
 
 
-def gpt2(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) -> Instance:
+def gpt2(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu") -> Instance:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(
@@ -163,10 +167,10 @@ def gpt2(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False) 
         bos_token_id=0,
         eos_token_id=0,
     )
-    model = _model(GPT2LMHeadModel, config, dtype, seed, wide)
+    model = _model(GPT2LMHeadModel, config, dtype, seed, wide, device)
     return Instance(
         lambda ids: model(input_ids=ids, use_cache=False).logits,
-        (_tokens(config.vocab_size, 2, 6 if tiny else 128, seed),),
+        (_tokens(config.vocab_size, 2, 6 if tiny else 128, seed, device),),
     )
 
 

@@ -18,7 +18,7 @@ import torch
 from . import _C
 from .emitter import DTYPE_NAMES, KERNEL_DTYPES, Declined, Emitter, Val
 from .errors import InvalidGraph
-from .lowerings import registry
+from .lowerings import FIRST_RESULT, registry
 from .provenance import source_line
 from .symbols import Symbols, Unbindable
 
@@ -64,6 +64,7 @@ class Imported:
     signature: _C.Signature
     calls: _C.OpaqueTable
     fallbacks: list[Fallback]
+    device: torch.device
 
 
 def import_graph(gm: torch.fx.GraphModule, name: str, weights: Mapping[int, str]) -> Imported:
@@ -107,6 +108,7 @@ class _Importer:
         self.folded = folded  # by node name
         self.constants: dict[str, Val] = {}  # by attribute or node name
         self.lowerings = registry()
+        self.device = _device(gm)
 
     def run(self) -> Imported:
         nodes = list(self.gm.graph.nodes)
@@ -124,7 +126,7 @@ class _Importer:
                     self._outputs(node)
         except Unbindable as e:
             raise WholeGraph(str(e)) from e
-        return Imported(self.builder.finish(), self.signature, self.calls, self.fallbacks)
+        return Imported(self.builder.finish(), self.signature, self.calls, self.fallbacks, self.device)
 
     # ---- arguments
 
@@ -153,8 +155,10 @@ class _Importer:
             raise WholeGraph(f"argument {node.name} of type {type(val).__name__}")
 
     def _tensor_argument(self, position: int, node: torch.fx.Node, val: torch.Tensor, written: bool) -> None:
-        if val.device.type != "cpu":
-            raise WholeGraph(f"argument {node.name} on {val.device}")
+        if val.device != self.device and not _host_number(val):
+            raise WholeGraph(f"argument {node.name} on {val.device} in a graph on {self.device}")
+        if written and val.device != self.device:
+            raise WholeGraph(f"write to {node.name}, a number on {val.device}")
         if val.layout is not torch.strided or val.dtype not in DTYPE_NAMES or val.is_conj() or val.is_neg():
             raise WholeGraph(f"argument {node.name} of {val.dtype}, {val.layout}")
         path = self.weights.get(position)
@@ -173,7 +177,8 @@ class _Importer:
         tensor = operator.attrgetter(str(node.target))(self.gm)
         if not isinstance(tensor, torch.Tensor):
             raise WholeGraph(f"constant of type {type(tensor).__name__}", str(node.target), source_line(node))
-        if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.dtype not in DTYPE_NAMES:
+        near = tensor.device == self.device or tensor.device.type == "cpu"
+        if not near or tensor.layout is not torch.strided or tensor.dtype not in DTYPE_NAMES:
             raise WholeGraph(f"constant on {tensor.device} of {tensor.dtype}", str(node.target), source_line(node))
         return tensor
 
@@ -190,7 +195,8 @@ class _Importer:
         if key in self.constants or (tensor.numel() == 1 and tensor.dtype in KERNEL_DTYPES):
             return
         value = self.builder.input(DTYPE_NAMES[tensor.dtype], list(tensor.shape), storage="const")
-        data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        data = flat.view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
         self.signature.constant(value, data)
         self.constants[key] = self.emitter.wrap(value)
 
@@ -275,7 +281,7 @@ class _Importer:
         if reason is None:
             try:
                 result = self.lowerings[node.target](self.emitter, *args, **kwargs)
-                reason = self._mismatch(result, node.meta["val"])
+                reason = self._mismatch(result, self._result(node))
             except Declined as e:
                 reason = str(e)
             except InvalidGraph as e:
@@ -289,11 +295,22 @@ class _Importer:
                 self._fold(node, args, kwargs)
             self.env[node] = self._opaque(node, args, kwargs, reason)
 
+    def _result(self, node: torch.fx.Node) -> Any:
+        """What the node yields, as far as anything reads it."""
+        val = node.meta["val"]
+        if node.target in FIRST_RESULT and all(u.target is operator.getitem and u.args[1] == 0 for u in node.users):
+            return val[:1]
+        return val
+
     def _unsuitable(self, node: torch.fx.Node, operands: list[Val]) -> str | None:
         if node.target not in self.lowerings:
             return "draws from eager's random generator" if _draws(node) else "no lowering"
+        results = [t for t in _leaves(self._result(node)) if isinstance(t, torch.Tensor)]
+        for t in results:
+            if t.device != self.device and t.ndim != 0:
+                raise WholeGraph(f"a tensor on {t.device}", str(node.target), source_line(node))
         dtypes = [o.dtype for o in operands]
-        dtypes += [t.dtype for t in _leaves(node.meta["val"]) if isinstance(t, torch.Tensor)]
+        dtypes += [t.dtype for t in results]
         for dtype in dtypes:
             if dtype not in KERNEL_DTYPES:
                 return f"no kernels for {dtype}"
@@ -320,7 +337,9 @@ class _Importer:
         val = node.meta["val"]
         if _draws(node) or not isinstance(val, torch.Tensor):
             return
-        if val.device.type != "cpu" or val.layout is not torch.strided or val.dtype not in DTYPE_NAMES:
+        if val.device.type not in ("cpu", self.device.type):
+            return
+        if val.layout is not torch.strided or val.dtype not in DTYPE_NAMES:
             return
         if not all(isinstance(d, int) for d in val.shape) or val.numel() > _LARGEST_FOLDED:
             return
@@ -350,7 +369,7 @@ class _Importer:
         leaves = list(_leaves(node.meta["val"]))
         results = [t for t in leaves if isinstance(t, torch.Tensor)]
         for t in results:
-            if t.layout is not torch.strided or t.dtype not in DTYPE_NAMES or t.device.type != "cpu":
+            if t.layout is not torch.strided or t.dtype not in DTYPE_NAMES or t.device != self.device:
                 raise WholeGraph(f"result of {t.dtype}, {t.layout}, {t.device}", str(target), source)
         if len(results) + leaves.count(None) != len(leaves):
             raise WholeGraph("results that are not tensors", str(target), source)
@@ -400,6 +419,8 @@ class _Importer:
             if value is None:
                 self.signature.none_result()
             elif isinstance(value, Val):
+                if out not in self.args and out.meta["val"].device != self.device:
+                    raise WholeGraph(f"result on {out.meta['val'].device} of a graph on {self.device}")
                 if out in self.args:
                     self.signature.arg_result(self.args[out])
                     continue
@@ -425,6 +446,27 @@ def _view_base(node: torch.fx.Node) -> torch.fx.Node:
             break
         node = source
     return node
+
+
+def _host_number(val: torch.Tensor) -> bool:
+    """A tensor that eager takes beside tensors of a device."""
+    return val.device.type == "cpu" and val.ndim == 0
+
+
+def _device(gm: torch.fx.GraphModule) -> torch.device:
+    """Where the graph's tensors lie. Raises WholeGraph if they lie on several devices."""
+    found: dict[torch.device, torch.fx.Node] = {}
+    for node in gm.graph.nodes:
+        for t in _leaves(node.meta.get("val")):
+            if isinstance(t, torch.Tensor) and not _host_number(t):
+                found.setdefault(t.device, node)
+    if len(found) > 1:
+        where = ", ".join(f"{n.name} on {d}" for d, n in found.items())
+        raise WholeGraph(f"tensors on several devices: {where}")
+    device = next(iter(found), torch.device("cpu"))
+    if device.type not in ("cpu", "cuda"):
+        raise WholeGraph(f"tensors on {device}")
+    return device
 
 
 def _draws(node: torch.fx.Node) -> bool:

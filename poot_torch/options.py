@@ -18,9 +18,8 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     "max-autotune": {},
     "max-autotune-no-cudagraphs": {},
 }
-TARGETS = ("cpu",)
+TARGETS = ("auto", "cpu", "cuda")
 ABSENT_TARGETS: Mapping[str, str] = {
-    "cuda": "pointwise and row kernels are lowered to PTX, but no runtime loads and launches them on a device",
     "vulkan": "neither a lowering to SPIR-V nor a runtime for a Vulkan device exists",
     "amd": "neither a lowering to AMDGPU code nor a runtime for a HSA device exists",
 }
@@ -35,8 +34,8 @@ class Options:
     """An operator that would fall back to eager is a StrictError instead."""
     fuse: bool = True
     """Join pointwise and row operations into one kernel."""
-    target: str = "cpu"
-    """Where kernels run."""
+    target: str = "auto"
+    """Where kernels run: on the device of a graph's tensors; naming one refuses graphs on others."""
     memory_limit_bytes: int = 0
     """Refuse a program that needs more memory beside its arguments; 0: no limit."""
 
@@ -44,7 +43,6 @@ class Options:
         """What `_C.compile` takes."""
         return {
             "fuse": self.fuse,
-            "target": "" if self.target == "cpu" else self.target,
             "memory_limit_bytes": self.memory_limit_bytes,
         }
 

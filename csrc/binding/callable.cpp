@@ -5,6 +5,8 @@
 #include "binding/callable.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
 #include <structmember.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -19,6 +21,8 @@ namespace {
 using runtime::ArgumentMismatch;
 using runtime::CallArg;
 using runtime::CallResult;
+
+constexpr uintptr_t kDeviceAlign = 16;  // what kernels of a GPU rely on
 
 class Call {
  public:
@@ -44,6 +48,7 @@ class Call {
     for (size_t pass = 0; pass <= args_.size(); ++pass) {
       try {
         loaded_.executor->run(args_, results_);
+        for (const auto& [original, copy] : copied_) at::Tensor(original).copy_(copy);
         return;
       } catch (const ArgumentMismatch& e) {
         if (e.what_kind() != ArgumentMismatch::What::Strides || is_mutated(e.arg())) throw;
@@ -84,8 +89,10 @@ class Call {
     tensors_[i] = THPVariable_Unpack(o);
     at::Tensor& t = tensors_[i];
     if (t.is_neg() || t.is_conj()) t = t.resolve_neg().resolve_conj();
-    if (t.layout() != at::kStrided || !t.device().is_cpu()) {
-      PyErr_Format(PyExc_RuntimeError, "poot: argument %zd is not a strided CPU tensor", i);
+    if (!loaded_.device.is_cpu()) bring_over(i);
+    if (t.layout() != at::kStrided || t.device() != loaded_.device) {
+      PyErr_Format(PyExc_RuntimeError, "poot: argument %zd is not a strided tensor on %s", i,
+                   loaded_.device.str().c_str());
       return false;
     }
     set_arg(i);
@@ -99,6 +106,22 @@ class Call {
     ref.dtype = from_torch(t.scalar_type());
     ref.sizes = {t.sizes().data(), t.sizes().size()};
     ref.strides = {t.strides().data(), t.strides().size()};
+  }
+
+  // A number that lies on the host is copied to the device; what starts where vectors cannot be
+  // read, to memory of its own.
+  void bring_over(size_t i) {
+    at::Tensor& t = tensors_[i];
+    const at::NoGradGuard no_grad;
+    if (t.device().is_cpu() && t.dim() == 0) {
+      t = t.to(loaded_.device, /*non_blocking=*/true);
+    } else if (reinterpret_cast<uintptr_t>(t.const_data_ptr()) % kDeviceAlign != 0) {
+      int64_t elems = t.numel() == 0 ? 0 : 1;
+      for (int64_t d = 0; elems != 0 && d < t.dim(); ++d) elems += (t.size(d) - 1) * t.stride(d);
+      const at::Tensor copy = t.as_strided({elems}, {1}).clone().as_strided(t.sizes(), t.strides());
+      if (is_mutated(static_cast<uint32_t>(i))) copied_.emplace_back(t, copy);
+      t = copy;
+    }
   }
 
   bool is_mutated(uint32_t arg) const {
@@ -130,11 +153,14 @@ class Call {
   LoadedProgram& loaded_;
   const program::Program& program_;
   std::vector<at::Tensor> tensors_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copied_;  // mutated arguments and what stood in
   std::vector<CallArg> args_;
   std::vector<CallResult> results_;
 };
 
 PyObject* run_boxed(LoadedProgram& loaded, PyObject* list) {
+  c10::OptionalDeviceGuard guard;
+  if (!loaded.device.is_cpu()) guard.reset_device(loaded.device);
   Call call(loaded);
   if (!call.unpack(list)) return nullptr;
   try {

@@ -5,6 +5,7 @@
 #include "binding/callable.h"
 #include "binding/graph_binding.h"
 #include "binding/report.h"
+#include "binding/torch_cuda.h"
 #include "compiler/compile.h"
 #include "runtime/kernel_store.h"
 
@@ -39,22 +40,36 @@ void bind_errors(py::module_& m) {
   });
 }
 
-// (callable, report) of one graph. options: fuse: bool, memory_limit_bytes: int, target: str.
+// (callable, report) of one graph whose tensors lie on `device`; on "meta" it is only compiled, and
+// the callable is None. options: fuse: bool, memory_limit_bytes: int, target: str.
 py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
                   const passes::Options& options, const std::string& target_name,
-                  std::shared_ptr<OpaqueTable> calls) {
+                  const std::string& device_name, std::shared_ptr<OpaqueTable> calls) {
   compiler::Compiled compiled;
+  auto loaded = std::make_shared<LoadedProgram>();
+  loaded->device = c10::Device(device_name);
+  runtime::cuda::CudaDevice* cuda =
+      loaded->device.is_cuda() ? &cuda_device(loaded->device.index()) : nullptr;
   {
     py::gil_scoped_release no_gil;
-    const Target target = target_name.empty() ? Target::host() : Target::parse(target_name);
+    const Target target = !target_name.empty() ? Target::parse(target_name)
+                          : cuda               ? target_of(cuda->properties())
+                                               : Target::host();
     compiled = compiler::compile(graph, signature, target, options);
   }
   py::dict report = report_dict(compiled);
-  auto loaded = std::make_shared<LoadedProgram>();
+  if (loaded->device.is_meta()) return py::make_tuple(py::none(), report);
   loaded->calls = std::move(calls);
-  loaded->host = std::make_unique<TorchHost>(loaded->calls);
-  loaded->executor = std::make_unique<runtime::Executor>(std::move(compiled.program),
-                                                         std::move(compiled.images), *loaded->host);
+  loaded->host = std::make_unique<TorchHost>(loaded->calls, loaded->device);
+  if (cuda) {
+    std::vector<runtime::ModuleId> modules;
+    for (const std::string& bytes : compiled.modules) modules.push_back(cuda->load(bytes));
+    loaded->executor = std::make_unique<runtime::Executor>(
+        std::move(compiled.program), std::move(modules), *loaded->host, *cuda);
+  } else {
+    loaded->executor = std::make_unique<runtime::Executor>(
+        std::move(compiled.program), std::move(compiled.images), *loaded->host);
+  }
   return py::make_tuple(make_callable(std::move(loaded)), report);
 }
 
@@ -69,14 +84,15 @@ void bind_compile(py::module_& m) {
       "compile",
       [](const ir::Graph& graph, const passes::Signature& signature,
          std::shared_ptr<OpaqueTable> calls, bool fuse, int64_t memory_limit_bytes,
-         const std::string& target) {
+         const std::string& target, const std::string& device) {
         passes::Options options;
         options.fuse = fuse;
         options.memory_limit_bytes = memory_limit_bytes;
-        return compile(graph, signature, options, target, std::move(calls));
+        return compile(graph, signature, options, target, device, std::move(calls));
       },
       py::arg("graph"), py::arg("signature"), py::arg("calls"), py::arg("fuse") = true,
-      py::arg("memory_limit_bytes") = 0, py::arg("target") = "");
+      py::arg("memory_limit_bytes") = 0, py::arg("target") = "", py::arg("device") = "cpu");
+  m.def("link_with_nvjitlink", &link_with_nvjitlink, py::arg("paths"));
   m.def("warm_up", [] { runtime::KernelStore::instance().warm_up(); });
   m.def("worker_pids", [] { return runtime::KernelStore::instance().worker_pids(); });
   m.def("store_stats", [] {

@@ -11,19 +11,28 @@
 
 namespace poot::binding {
 
-at::Tensor borrow(const runtime::TensorRef& ref) {
+at::Tensor borrow(const runtime::TensorRef& ref, c10::Device device) {
   if (!ref.present()) return {};
-  return at::from_blob(ref.data, at::IntArrayRef(ref.sizes.data(), ref.sizes.size()),
-                       at::IntArrayRef(ref.strides.data(), ref.strides.size()),
-                       at::TensorOptions(to_torch(ref.dtype)));
+  return at::for_blob(ref.data, at::IntArrayRef(ref.sizes.data(), ref.sizes.size()))
+      .strides(at::IntArrayRef(ref.strides.data(), ref.strides.size()))
+      .options(at::TensorOptions(to_torch(ref.dtype)).device(device))
+      .target_device(device)
+      .make_tensor();
 }
+
+namespace {
+
+c10::DispatchKeySet key_of(c10::Device device) {
+  return c10::DispatchKeySet(device.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA);
+}
+
+}  // namespace
 
 at::Tensor wrap(const runtime::HostTensor& t, DType dtype) {
   const at::Tensor& base = *static_cast<const at::Tensor*>(t.owner.get());
   const c10::Storage& storage = base.storage();
   at::Tensor out = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
-      c10::scalarTypeToTypeMeta(to_torch(dtype)));
+      c10::Storage(storage), key_of(base.device()), c10::scalarTypeToTypeMeta(to_torch(dtype)));
   const int64_t bytes = static_cast<const char*>(t.data) - static_cast<const char*>(storage.data());
   out.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes, t.strides, bytes / byte_size(dtype));
   return out;
@@ -52,21 +61,20 @@ at::Tensor with_strides(const at::Tensor& t, at::IntArrayRef strides) {
 }
 
 void* TorchHost::allocate(size_t bytes) {
-  return c10::GetCPUAllocator()->raw_allocate(bytes);
+  return c10::GetAllocator(device_.type())->raw_allocate(bytes);
 }
 
 void TorchHost::free(void* p) {
-  c10::GetCPUAllocator()->raw_deallocate(p);
+  c10::GetAllocator(device_.type())->raw_deallocate(p);
 }
 
 runtime::HostTensor TorchHost::allocate_output(size_t bytes) {
-  c10::Allocator* allocator = c10::GetCPUAllocator();
+  c10::Allocator* allocator = c10::GetAllocator(device_.type());
   auto storage = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(bytes), allocator->allocate(bytes),
       allocator, /*resizable=*/true);
   at::Tensor base = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
-      c10::scalarTypeToTypeMeta(at::kByte));
+      c10::Storage(std::move(storage)), key_of(device_), c10::scalarTypeToTypeMeta(at::kByte));
   runtime::HostTensor t;
   t.data = base.storage().mutable_data();
   t.owner = std::make_shared<at::Tensor>(std::move(base));
@@ -84,21 +92,21 @@ uint32_t TorchHost::threads() const {
 void TorchHost::library_call(program::LibraryOp op, std::span<const runtime::TensorRef> inputs,
                              std::span<const runtime::TensorRef> outs,
                              std::span<const int64_t> ints, std::span<const double> floats) {
-  call_library_out(op, inputs, outs, ints, floats);
+  call_library_out(op, inputs, outs, ints, floats, device_);
 }
 
 void TorchHost::library_call_owned(program::LibraryOp op,
                                    std::span<const runtime::TensorRef> inputs,
                                    std::span<runtime::HostTensor> outs,
                                    std::span<const int64_t> ints, std::span<const double> floats) {
-  call_library(op, inputs, outs, ints, floats);
+  call_library(op, inputs, outs, ints, floats, device_);
 }
 
 void TorchHost::opaque_call(uint32_t call, std::span<const runtime::TensorRef> inputs,
                             std::span<const int64_t> symbols, std::span<runtime::HostTensor> outs) {
   std::vector<at::Tensor> tensors;
   tensors.reserve(inputs.size());
-  for (const runtime::TensorRef& t : inputs) tensors.push_back(borrow(t));
+  for (const runtime::TensorRef& t : inputs) tensors.push_back(borrow(t, device_));
   std::vector<at::Tensor> results = calls_->call(call, tensors, symbols);
   if (results.size() != outs.size())
     throw DeviceError(calls_->name(call) + " returned " + std::to_string(results.size()) +

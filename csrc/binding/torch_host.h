@@ -11,8 +11,9 @@
 
 namespace poot::binding {
 
-// A tensor that views memory which somebody else keeps alive for the duration of the call.
-at::Tensor borrow(const runtime::TensorRef& ref);
+// A tensor on `device` that views memory which somebody else keeps alive for the duration of the
+// call.
+at::Tensor borrow(const runtime::TensorRef& ref, c10::Device device);
 // The result tensor: `owner` is an at::Tensor whose storage holds `data`.
 at::Tensor wrap(const runtime::HostTensor& t, DType dtype);
 runtime::HostTensor own(at::Tensor t);
@@ -21,7 +22,9 @@ at::Tensor with_strides(const at::Tensor& t, at::IntArrayRef strides);
 
 class TorchHost : public runtime::HostServices {
  public:
-  explicit TorchHost(std::shared_ptr<OpaqueTable> calls) : calls_(std::move(calls)) {}
+  // Of a program whose tensors lie on `device`.
+  TorchHost(std::shared_ptr<OpaqueTable> calls, c10::Device device)
+      : calls_(std::move(calls)), device_(device) {}
   void* allocate(size_t bytes) override;
   void free(void* p) override;
   runtime::HostTensor allocate_output(size_t bytes) override;
@@ -38,6 +41,7 @@ class TorchHost : public runtime::HostServices {
 
  private:
   std::shared_ptr<OpaqueTable> calls_;
+  const c10::Device device_;
 };
 
 }  // namespace poot::binding

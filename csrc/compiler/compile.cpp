@@ -156,7 +156,12 @@ Compiled compile(ir::Graph graph, const passes::Signature& given, const Target& 
     fill_program(plan.program, kernels);
     program::check(plan.program);
     report_kernels(plan.program, kernels, out.report);
-    for (BuiltKernel& k : kernels) out.images.push_back(std::move(k.artifact.image));
+    for (BuiltKernel& k : kernels) {
+      if (target.isa == Isa::X86)
+        out.images.push_back(std::move(k.artifact.image));
+      else
+        out.modules.push_back(std::move(k.artifact.bytes));
+    }
     out.report.peak_transient_bytes = plan.peak_transient_bytes.hint(graph.symbols());
     out.report.plans = std::move(plan.plans);
     out.report.layout_copies = std::move(plan.layout_copies);

@@ -43,7 +43,8 @@ struct CompileReport {
 
 struct Compiled {
   program::Program program;
-  std::vector<std::shared_ptr<const runtime::Image>> images;
+  std::vector<std::shared_ptr<const runtime::Image>> images;  // CPU: one a kernel
+  std::vector<std::string> modules;                           // GPU: one a kernel
   CompileReport report;
 };
 

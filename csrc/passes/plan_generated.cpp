@@ -70,6 +70,15 @@ RequestKind kind_of(const ir::Graph& graph, const ir::Eqn& eqn) {
   return rows ? RequestKind::Row : RequestKind::Reduce;
 }
 
+// Kernels of a GPU rely on buffers that start at this alignment, as whole allocations do.
+constexpr int64_t kDeviceAlign = 16;
+
+// Whether the window's first element lies where vectors may start.
+bool starts_aligned(const Buffer& b, const Place& p) {
+  const Dim offset = p.window.offset * Dim(byte_size(b.dtype));
+  return offset.is_const(0) || offset.divisible_by(kDeviceAlign);
+}
+
 uint32_t known_align(const Buffer& b, const Place& p) {
   if (b.cls != BufferClass::Arena && b.cls != BufferClass::Output) return 1;
   const Dim offset = p.window.offset * Dim(byte_size(b.dtype));
@@ -80,10 +89,15 @@ uint32_t known_align(const Buffer& b, const Place& p) {
 
 KernelId Planner::generate(KernelRequest request, const std::vector<Place>& inputs,
                            const std::vector<Place>& outputs) {
-  for (const Place& p : inputs) request.inputs.push_back({p.window.strides, 0, 1});
+  const bool gpu = context_.target.isa == Isa::Ptx;
+  // What the kernel adds to its indices; the rest of the window's offset moves the buffer.
+  const auto inner_offset = [&](const Place& p) {
+    return gpu && !starts_aligned(writer_.buffer(p.buffer), p) ? p.window.offset : Dim(0);
+  };
+  for (const Place& p : inputs) request.inputs.push_back({p.window.strides, inner_offset(p), 1});
   for (const Place& p : outputs) {
-    request.outputs.push_back({p.window.strides, 0, known_align(writer_.buffer(p.buffer), p)});
     const Buffer& b = writer_.buffer(p.buffer);
+    request.outputs.push_back({p.window.strides, inner_offset(p), known_align(b, p)});
     if (b.cls == BufferClass::Input)
       std::get<ArgTensor>(writer_.program().args[b.index]).mutated = true;
   }
@@ -94,7 +108,8 @@ KernelId Planner::generate(KernelRequest request, const std::vector<Place>& inpu
                    bool skip_first) {
     for (size_t i = skip_first ? 1 : 0; i < places.size(); ++i) {
       const Dim size = byte_size(request.body->type(values[i]).dtype);
-      l.buffers.push_back({places[i].buffer, places[i].window.offset * size});
+      l.buffers.push_back(
+          {places[i].buffer, (places[i].window.offset - inner_offset(places[i])) * size});
     }
   };
   slots(inputs, request.body->inputs(), request.kind == RequestKind::Scatter);

@@ -36,7 +36,7 @@ ArenaPool::Arena ArenaPool::take(uint64_t bytes) {
       if (a.bytes >= bytes) return a;
       device_.free(a.data);  // of the time before the program grew
     }
-    wanted = std::max(wanted, high_water_);
+    if (device_.facts().host_memory) wanted = std::max(wanted, high_water_);
   }
   return {device_.allocate(wanted), wanted};
 }
@@ -44,7 +44,9 @@ ArenaPool::Arena ArenaPool::take(uint64_t bytes) {
 void ArenaPool::give(const Arena& arena) noexcept {
   if (!arena.data) return;
   std::lock_guard lock(mutex_);
-  if (idle_.size() < std::min(kMaxIdle, idle_.capacity()) && arena.bytes >= high_water_)
+  // On an asynchronous device the arena may still be in use: its owner knows when it is not.
+  const bool keeps = device_.facts().host_memory;
+  if (keeps && idle_.size() < std::min(kMaxIdle, idle_.capacity()) && arena.bytes >= high_water_)
     idle_.push_back(arena);
   else
     device_.free(arena.data);

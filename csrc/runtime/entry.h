@@ -44,6 +44,7 @@ inline constexpr uint32_t kAbsent = ~uint32_t{0};
 struct BoundStep {
   std::unique_ptr<const Recording> recording;  // null: a call
   std::vector<uint32_t> kernels;               // of the recording's launches, to name faults
+  mutable Fault fault;  // where the device works asynchronously, and writes it after the call
   uint32_t call = 0;
   std::vector<uint32_t> release;  // Owned buffers whose last use this is
 };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <list>
+#include <utility>
 
 #include "program/kernel_abi.h"
 #include "runtime/arena_pool.h"
@@ -31,8 +32,10 @@ std::string status_text(uint32_t bits, const std::string& kernel) {
 // One run of an entry.
 class Run {
  public:
-  Run(const program::Program& program, const Entry& entry, HostServices& host, Device& device)
-      : program_(program), entry_(entry), host_(host), device_(device) {}
+  // `constants`: addresses by buffer; empty where the device reads the program's own.
+  Run(const program::Program& program, const Entry& entry, HostServices& host, Device& device,
+      std::span<const Address> constants)
+      : program_(program), entry_(entry), host_(host), device_(device), constants_(constants) {}
 
   void place_buffers(std::span<const CallArg> args, Address arena) {
     base_.resize(entry_.buffers.size());
@@ -51,7 +54,7 @@ class Run {
           base_[b] = static_cast<char*>(owned_[b].data);
           break;
         case BufferClass::Const:
-          base_[b] = const_cast<char*>(buffer.constant);
+          base_[b] = constants_.empty() ? const_cast<char*>(buffer.constant) : constants_[b];
           break;
         case BufferClass::Owned:
           break;
@@ -79,11 +82,14 @@ class Run {
 
  private:
   void replay(const BoundStep& step) {
-    Fault fault;
+    const bool waits = device_.facts().host_memory;
+    Fault own;
+    Fault& fault = waits ? own : step.fault;
     device_.replay(*step.recording, base_, fault);
-    device_.wait(device_.event());
-    if (fault.bits != 0)
-      throw StatusError(fault.bits, program_.kernels[step.kernels[fault.launch]].name);
+    if (waits) device_.wait(device_.event());
+    if (fault.bits == 0) return;
+    const Fault found = std::exchange(fault, {});
+    throw StatusError(found.bits, program_.kernels[step.kernels[found.launch]].name);
   }
 
   void run_call(const BoundCall& call) {
@@ -118,6 +124,7 @@ class Run {
   const Entry& entry_;
   HostServices& host_;
   Device& device_;
+  std::span<const Address> constants_;
   std::vector<Address> base_;  // by buffer: the slots of replays
   std::vector<HostTensor> owned_;
   std::vector<TensorRef> inputs_, outs_;
@@ -136,6 +143,7 @@ struct Executor::Impl {
   Device& device;
   ArenaPool arenas;
   std::vector<ModuleId> modules;
+  std::vector<Address> constants;  // by buffer, where the device has copies of its own
   std::unique_ptr<ArgBinder> binder;
   mutable std::mutex mutex;
   std::list<std::shared_ptr<Entry>> entries;  // most recently used first
@@ -148,10 +156,23 @@ struct Executor::Impl {
         arenas(device),
         modules(std::move(m)) {
     program::check(program);
-    if (!device.facts().host_memory)
-      throw Unsupported("device " + std::string(device.facts().name),
-                        "an executor whose arguments lie in host memory");
     binder = std::make_unique<ArgBinder>(program);
+    if (!device.facts().host_memory) upload_constants();
+  }
+  ~Impl() {
+    for (const Address a : constants)
+      if (a) device.free(a);
+  }
+
+  void upload_constants() {
+    constants.resize(program.buffers.size(), nullptr);
+    for (size_t b = 0; b < constants.size(); ++b) {
+      const std::string& data = program.buffers[b].data;
+      if (program.buffers[b].cls != BufferClass::Const) continue;
+      constants[b] = device.allocate(data.size());
+      device.copy(CopyKind::ToDevice, constants[b], data.data(), data.size());
+    }
+    device.wait(device.event());
   }
 
   std::shared_ptr<Entry> find(std::vector<int64_t> symbols) {
@@ -193,7 +214,7 @@ void Executor::run(std::span<const CallArg> args, std::span<CallResult> results)
   impl_->binder->check(args, symbols);
   const std::shared_ptr<Entry> entry = impl_->find(std::move(symbols));
   const ArenaPool::Lease arena(impl_->arenas, entry->arena_bytes);
-  Run run(p, *entry, impl_->host, impl_->device);
+  Run run(p, *entry, impl_->host, impl_->device, impl_->constants);
   run.place_buffers(args, arena.data());
   run.run_all();
   for (size_t i = 0; i < p.results.size(); ++i) {

@@ -34,8 +34,9 @@ class Executor {
   // On the CPU: `images[i]` is kernel i's. Throws InvalidGraph if the program does not check.
   Executor(program::Program program, std::vector<std::shared_ptr<const Image>> images,
            HostServices& host);
-  // On any device that shares the host's memory, else Unsupported: `modules[i]` is kernel i's.
-  // Host and device outlive the executor.
+  // On a device whose memory the host's tensors lie in: `modules[i]` is kernel i's. Host and device
+  // outlive the executor. Where the device works asynchronously, so does run(), and a kernel's
+  // fault is the error of a later call.
   Executor(program::Program program, std::vector<ModuleId> modules, HostServices& host,
            Device& device);
   ~Executor();

@@ -25,6 +25,8 @@ _FAMILIES = (
     "attention",
 )
 _REGISTRY: dict[Any, Callable[..., Any]] = {}
+FIRST_RESULT: set[Any] = set()
+"""Overloads whose lowering yields only the first result, and stands where nothing reads the others."""
 
 
 def lower(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

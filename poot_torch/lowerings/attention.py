@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..emitter import Declined, Emitter, Val, is_float
-from . import lower
+from . import FIRST_RESULT, lower
 
 aten = torch.ops.aten
 
@@ -57,6 +57,25 @@ def expand(e: Emitter, q: Val, k: Val, v: Val, mask: Val | None, causal: bool, s
     return e.cast(out, q.dtype), e.reshape(lse, q.shape[:3])
 
 
+def attention(
+    e: Emitter, q: Val, k: Val, v: Val, mask: Val | None, dropout_p: float, is_causal: bool, scale: float | None
+) -> tuple[Val, Val]:
+    """The expansion within its group: (out, log-sum-exp)."""
+    if dropout_p:
+        raise Declined("attention with dropout")
+    if not is_float(q.dtype) or q.ndim != 4:
+        raise Declined("attention that is not 4-d")
+    if scale is None:
+        if not isinstance(q.shape[-1], int):
+            raise Declined("attention scale of a symbolic head size")
+        scale = 1.0 / math.sqrt(q.shape[-1])
+    operands = [q.id, k.id, v.id] + ([] if mask is None else [mask.id])
+    e.builder.begin_group("attention", operands, scale=float(scale), causal=bool(is_causal))
+    out, lse = expand(e, q, k, v, mask, is_causal, float(scale))
+    e.builder.end_group([out.id, lse.id])
+    return out, lse
+
+
 @lower(aten._scaled_dot_product_flash_attention_for_cpu.default)
 def flash_attention_for_cpu(
     e: Emitter,
@@ -69,16 +88,48 @@ def flash_attention_for_cpu(
     attn_mask: Val | None = None,
     scale: float | None = None,
 ) -> tuple[Val, Val]:
-    if dropout_p:
-        raise Declined("attention with dropout")
-    if not is_float(q.dtype) or q.ndim != 4:
-        raise Declined("attention that is not 4-d")
-    if scale is None:
-        if not isinstance(q.shape[-1], int):
-            raise Declined("attention scale of a symbolic head size")
-        scale = 1.0 / math.sqrt(q.shape[-1])
-    operands = [q.id, k.id, v.id] + ([] if attn_mask is None else [attn_mask.id])
-    e.builder.begin_group("attention", operands, scale=float(scale), causal=bool(is_causal))
-    out, lse = expand(e, q, k, v, attn_mask, is_causal, float(scale))
-    e.builder.end_group([out.id, lse.id])
-    return out, lse
+    return attention(e, q, k, v, attn_mask, dropout_p, is_causal, scale)
+
+
+@lower(aten._scaled_dot_product_flash_attention.default)
+def flash_attention(
+    e: Emitter,
+    q: Val,
+    k: Val,
+    v: Val,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Val]:
+    return attention(e, q, k, v, None, dropout_p, is_causal, scale)[:1]
+
+
+@lower(
+    aten._scaled_dot_product_efficient_attention.default,
+    aten._scaled_dot_product_cudnn_attention.default,
+)
+def biased_attention(
+    e: Emitter,
+    q: Val,
+    k: Val,
+    v: Val,
+    attn_bias: Val | None,
+    compute_log_sumexp: bool,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *_: Any,
+    scale: float | None = None,
+    **__: Any,
+) -> tuple[Val]:
+    return attention(e, q, k, v, attn_bias, dropout_p, is_causal, scale)[:1]
+
+
+FIRST_RESULT.update(
+    (
+        aten._scaled_dot_product_flash_attention.default,
+        aten._scaled_dot_product_efficient_attention.default,
+        aten._scaled_dot_product_cudnn_attention.default,
+    )
+)

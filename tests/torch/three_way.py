@@ -21,7 +21,7 @@ def copied(tree):
     def copy(t):
         if not isinstance(t, torch.Tensor):
             return t
-        new = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype)
+        new = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device)
         new.copy_(t.detach())
         return new.requires_grad_(t.requires_grad)
 
