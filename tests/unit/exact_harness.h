@@ -61,7 +61,8 @@ inline std::vector<uint64_t> pattern(Elem e, uint64_t seed) {
       specials = {0x00000000, 0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000,
                   0x7fc00000, 0x00000001, 0x807fffff, 0x00800000, 0x7f7fffff, 0x3effffff,
                   0x3f000000, 0x40200000, 0x4b000001, 0x4f000000, 0xcf000000, 0x5f000000,
-                  0xdf000000, 0x477ff000, 0x33800000, 0x38800000, 0x3f808000, 0x3f818000};
+                  0xdf000000, 0x477ff000, 0x33800000, 0x38800000, 0x3f808000, 0x3f818000,
+                  0x7fffffff, 0xffffffff};
       break;
     case Elem::F64:
       specials = {0,
@@ -89,7 +90,8 @@ inline std::vector<uint64_t> pattern(Elem e, uint64_t seed) {
       specials = {0, 0x8000, 1, 0x03ff, 0x0400, 0x3c00, 0x7bff, 0x7c00, 0xfc00, 0x7e00};
       break;
     case Elem::BF16:
-      specials = {0, 0x8000, 1, 0x007f, 0x0080, 0x3f80, 0x7f7f, 0x7f80, 0xff80, 0x7fc0};
+      specials = {0,      0x8000, 1,      0x007f, 0x0080, 0x3f80, 0x7f7f,
+                  0x7f80, 0xff80, 0x7fc0, 0x7fff, 0xffff, 0x7f81};
       break;
     default:
       specials = {0, 1, 2, 3, all, all - 1, all >> 1, (all >> 1) + 1, 5, 7, 100};

@@ -154,6 +154,36 @@ TEST_P(ExactArithmetic, Conversions) {
   });
 }
 
+// Steps that round to bf16: what follows from bf16 operands alone is narrowed without a check for
+// NaN, what meets an f32 from memory with one.
+TEST_P(ExactArithmetic, NarrowSteps) {
+  Harness h(name("narrow_x"), lanes());
+  const std::vector<ObjectId> in = {h.input(Elem::BF16, 0), h.input(Elem::BF16, 1),
+                                    h.input(Elem::F32, 0)};
+  KirBuilder& b = h.b;
+  each(h, in, [&](std::span<const ValueId> v) {
+    std::vector<ValueId> out;
+    const auto wide = [&](ValueId x) { return b.emit(Op::fpext, h.vec(Elem::F32), {x}); };
+    const auto narrow = [&](ValueId x) {
+      out.push_back(b.emit(Op::fptrunc, h.vec(Elem::BF16), {x}));
+      return out.back();
+    };
+    const ValueId x = wide(v[0]), y = wide(v[1]);
+    for (Op op : {Op::fadd, Op::fsub, Op::fmul, Op::fdiv, Op::fmin, Op::fmax, Op::fcopysign})
+      narrow(b.emit(op, {wide(narrow(b.emit(op, {x, y}))), x}));
+    for (Op op : {Op::fneg, Op::fabs, Op::fsqrt, Op::frint}) narrow(b.emit(op, {x}));
+    narrow(b.emit(Op::fma, {x, y, x}));
+    narrow(b.select(b.fcmp(Pred::olt, x, y), x, y));
+    for (Op op : {Op::fadd, Op::fmul, Op::fmax}) narrow(b.emit(op, {x, v[2]}));
+    const ValueId some = b.fcmp(Pred::olt, b.f32(0), lanes() > 1 ? b.extract(y, 0) : y);
+    for (ValueId other : {v[2], y})
+      narrow(b.if_else(
+          some, [&] { return std::vector{b.emit(Op::fmul, {x, y})}; },
+          [&] { return std::vector{other}; })[0]);
+    return out;
+  });
+}
+
 class ExactVectors : public Exact {};
 
 TEST_P(ExactVectors, LanesAndReductions) {

@@ -1,6 +1,7 @@
 // Conversions. Two of them LLVM does not give as KIR defines them:
 //
-// - f32 to bf16 by integer arithmetic: add 0x7fff plus the last kept bit, shift. The AVX-512
+// - f32 to bf16 by integer arithmetic: add half of the last kept unit; what lay exactly between two
+//   has no bits left below, and loses its last kept bit, which makes it even. The AVX-512
 //   instruction flushes denormals, and elsewhere LLVM calls a runtime function.
 // - float to signed integer: LLVM's fptosi is poison out of range; KIR wants the minimum, which is
 //   what x86's cvtt instructions answer.
@@ -24,7 +25,8 @@ llvm::Value* Emitter::widen_float(Value* v, Elem from, llvm::Type* to) {
   return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(v, i32), int_splat(i32, 16)), to);
 }
 
-llvm::Value* Emitter::narrow_float(Value* v, Elem to) {
+// `any_nan`: v may hold a NaN that this arithmetic would not keep (nan_payloads.cpp).
+llvm::Value* Emitter::narrow_float(Value* v, Elem to, bool any_nan) {
   const unsigned n = lanes(v);
   if (to == Elem::F32) return b_.CreateFPTrunc(v, with_lanes(b_.getFloatTy(), n));
   llvm::Type* i16 = with_lanes(b_.getInt16Ty(), n);
@@ -34,10 +36,12 @@ llvm::Value* Emitter::narrow_float(Value* v, Elem to) {
     return b_.CreateBitCast(b_.CreateFPTrunc(v, with_lanes(b_.getBFloatTy(), n)), i16);
   llvm::Type* i32 = with_lanes(b_.getInt32Ty(), n);
   Value* bits = b_.CreateBitCast(v, i32);
-  Value* last = b_.CreateAnd(b_.CreateLShr(bits, int_splat(i32, 16)), int_splat(i32, 1));
-  Value* rounded = b_.CreateAdd(bits, b_.CreateAdd(last, int_splat(i32, 0x7fff)));
-  Value* quiet = b_.CreateOr(bits, int_splat(i32, 0x400000));
-  Value* chosen = b_.CreateSelect(b_.CreateFCmpUNO(v, v), quiet, rounded);
+  Value* raised = b_.CreateAdd(bits, int_splat(i32, 0x8000));
+  Value* tie = b_.CreateICmpEQ(b_.CreateAnd(raised, int_splat(i32, 0xffff)), int_splat(i32, 0));
+  Value* chosen = b_.CreateSelect(tie, b_.CreateAnd(raised, int_splat(i32, 0xfffeffff)), raised);
+  if (any_nan)
+    chosen = b_.CreateSelect(b_.CreateFCmpUNO(v, v), b_.CreateOr(bits, int_splat(i32, 0x400000)),
+                             chosen);
   return b_.CreateTrunc(b_.CreateLShr(chosen, int_splat(i32, 16)), i16);
 }
 
@@ -88,7 +92,7 @@ bool Emitter::emit_convert(const kir::Inst& i) {
     case Op::fpext:
       return set(i, widen_float(arg(i, 0), arg_type(i, 0).elem, to)), true;
     case Op::fptrunc:
-      return set(i, narrow_float(arg(i, 0), i.type.elem)), true;
+      return set(i, narrow_float(arg(i, 0), i.type.elem, !narrowable_[i.args[0].index])), true;
     case Op::sitofp:
       return set(i, b_.CreateSIToFP(arg(i, 0), to)), true;
     case Op::uitofp:

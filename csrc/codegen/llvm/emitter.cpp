@@ -9,7 +9,8 @@ Emitter::Emitter(llvm::Module& module, const kir::Kernel& kernel, const TargetFe
       features_(features),
       context_(module.getContext()),
       b_(context_),
-      values_(kernel.types.size()) {}
+      values_(kernel.types.size()),
+      narrowable_(kernel.types.size()) {}
 
 void Emitter::emit() {
   if (features_.isa == Isa::X86)

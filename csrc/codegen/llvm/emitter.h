@@ -60,8 +60,12 @@ class Emitter {
   // emit_convert.cpp
   bool emit_convert(const kir::Inst& i);
   Value* widen_float(Value* v, kir::Elem from, llvm::Type* to);
-  Value* narrow_float(Value* v, kir::Elem to);
+  Value* narrow_float(Value* v, kir::Elem to, bool any_nan);
   Value* float_to_signed(Value* v, llvm::Type* to);
+
+  // nan_payloads.cpp
+  void note_nans(const kir::Inst& i);
+  bool nan_is_narrowable(const kir::Inst& i) const;
 
   // emit_scale.cpp
   bool emit_scale(const kir::Inst& i);
@@ -119,8 +123,9 @@ class Emitter {
   llvm::IRBuilder<> b_;
   llvm::Function* function_ = nullptr;
   std::vector<Value*> values_;
-  std::vector<Value*> objects_;  // base pointer of each object
-  std::vector<Value*> meta_;     // value of each metadata word
+  std::vector<char> narrowable_;  // of each f32 value: what nan_is_narrowable said
+  std::vector<Value*> objects_;   // base pointer of each object
+  std::vector<Value*> meta_;      // value of each metadata word
   Value* status_ = nullptr;
   Value* block_ids_[3] = {};
   Value* grid_[3] = {};
