@@ -1,11 +1,14 @@
-"""Where a node of the graph came from in the user's program."""
+"""Where a node of the graph came from: the innermost line outside torch itself."""
 
 from __future__ import annotations
 
 import functools
+import os
 import re
 
 import torch
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s+([^\n]*)')
 
@@ -15,7 +18,8 @@ def _innermost(trace: str) -> str:
     frames = _FRAME.findall(trace)
     if not frames:
         return ""
-    file, line, function, code = frames[-1]
+    outside = [f for f in frames if not f[0].startswith(_TORCH)]
+    file, line, function, code = (outside or frames)[-1]
     return f"{file}:{line}, in {function}: {code.strip()}"
 
 

@@ -16,13 +16,13 @@ PEER = "aot_eager_decomp_partition"
 
 
 def copied(tree):
-    """A deep copy that keeps strides."""
+    """A deep copy that keeps strides, offset and overlaps within a tensor."""
 
     def copy(t):
         if not isinstance(t, torch.Tensor):
             return t
-        new = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device)
-        new.copy_(t.detach())
+        storage = t.detach().untyped_storage().clone()
+        new = torch.empty(0, dtype=t.dtype, device=t.device).set_(storage, t.storage_offset(), t.shape, t.stride())
         return new.requires_grad_(t.requires_grad)
 
     return pytree.tree_map(copy, tree)
