@@ -47,14 +47,7 @@ KERNEL_DTYPES = frozenset(
         torch.float64,
     )
 )
-# Functions that kernels have in f32 only.
-NO_F64 = frozenset(
-    (
-        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "sigmoid", "erf", "erfc"),
-        *("sin", "cos", "tan", "asin", "acos", "atan2"),
-        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-    )
-)
+NO_F64 = frozenset(("erfc",))  # functions that kernels have in f32 only
 REDUCED = frozenset((torch.float16, torch.bfloat16))
 
 

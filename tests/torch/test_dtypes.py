@@ -123,3 +123,38 @@ def test_f64_norms():
         return F.rms_norm(x, (65,), w), F.layer_norm(x, (65,), w, b)
 
     _close(fn, doubles(37, 65), doubles(65, seed=1), doubles(65, seed=2))
+
+
+def test_f64_functions():
+    def fn(x, y):
+        exponentials = x.exp(), x.exp2(), x.expm1(), x.sigmoid(), x.tanh(), x.sinh(), x.cosh()
+        logarithms = y.log(), y.log2(), y.log10(), y.log1p(), y.sqrt(), y.rsqrt()
+        angles = x.sin(), x.cos(), x.tan(), x.atan(), torch.atan2(x, y)
+        return (*exponentials, *logarithms, *angles, x.erf(), y**x, y**0.7)
+
+    _close(fn, doubles(37, 65) * 3, doubles(37, 65, seed=1).abs() * 9)
+    _close(lambda x: (x.sin(), x.cos()), 10.0 ** (doubles(999) * 30))
+
+
+def test_f64_composites():
+    def fn(x):
+        normalised = x.softmax(-1), x.log_softmax(-1), x.softmax(0), x.logsumexp(1)
+        activations = F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x), F.softplus(x), F.mish(x)
+        return (*normalised, *activations, F.cross_entropy(x, torch.arange(37)))
+
+    _close(fn, doubles(37, 65))
+
+
+def test_f64_gradients():
+    def loss(x, w):
+        return (F.gelu(F.layer_norm(x, (65,), w)).softmax(-1) * x.tanh()).sum()
+
+    grads = []
+    with torch.enable_grad():
+        for run in (loss, torch.compile(loss, backend="poot", options={"strict": True})):
+            torch._dynamo.reset()
+            x, w = doubles(37, 65).requires_grad_(), doubles(65, seed=1).requires_grad_()
+            run(x, w).backward()
+            grads.append((x.grad, w.grad))
+    for got, want in zip(*grads, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-14)

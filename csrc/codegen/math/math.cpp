@@ -1,8 +1,8 @@
-// One row an op: what it is for floats, integers and bools. An empty place is Unsupported, as is
-// f64 where the row does not admit it.
+// One row an op: what it is for floats, integers and bools. An empty place is Unsupported. f64 has
+// the function of floats, or one of its own.
 #include "codegen/math/math.h"
 
-#include "codegen/math/functions.h"
+#include "codegen/math/functions_f64.h"
 
 namespace poot::math {
 namespace {
@@ -95,7 +95,7 @@ Expr bool_ge(const Args& in) {
 struct Row {
   ir::OpCode op;
   Function on_float, on_int, on_bool;
-  bool f64 = true;
+  Function on_f64 = on_float;
 };
 using C = ir::OpCode;
 constexpr Function none = nullptr;
@@ -103,30 +103,30 @@ constexpr Row kRows[] = {
     {C::neg, negate, negate, none},
     {C::abs, one<Op::fabs>, abs_int, same},
     {C::sign, sign_float, sign_int, same},
-    {C::exp, exp, none, none, false},
-    {C::exp2, exp2, none, none, false},
-    {C::expm1, expm1, none, none, false},
-    {C::log, log, none, none, false},
-    {C::log2, log2, none, none, false},
-    {C::log10, log10, none, none, false},
-    {C::log1p, log1p, none, none, false},
+    {C::exp, exp, none, none, f64::exp},
+    {C::exp2, exp2, none, none, f64::exp2},
+    {C::expm1, expm1, none, none, f64::expm1},
+    {C::log, log, none, none, f64::log},
+    {C::log2, log2, none, none, f64::log2},
+    {C::log10, log10, none, none, f64::log10},
+    {C::log1p, log1p, none, none, f64::log1p},
     {C::sqrt, one<Op::fsqrt>, none, none},
     {C::rsqrt, invert_sqrt, none, none},
     {C::reciprocal, invert, none, none},
-    {C::sin, sin, none, none, false},
-    {C::cos, cos, none, none, false},
-    {C::tan, tan, none, none, false},
-    {C::asin, asin, none, none, false},
-    {C::acos, acos, none, none, false},
-    {C::sinh, sinh, none, none, false},
-    {C::cosh, cosh, none, none, false},
-    {C::asinh, asinh, none, none, false},
-    {C::acosh, acosh, none, none, false},
-    {C::atanh, atanh, none, none, false},
-    {C::tanh, tanh, none, none, false},
-    {C::sigmoid, sigmoid, none, none, false},
-    {C::erf, erf, none, none, false},
-    {C::erfc, erfc, none, none, false},
+    {C::sin, sin, none, none, f64::sin},
+    {C::cos, cos, none, none, f64::cos},
+    {C::tan, tan, none, none, f64::tan},
+    {C::asin, asin, none, none, f64::asin},
+    {C::acos, acos, none, none, f64::acos},
+    {C::sinh, sinh, none, none, f64::sinh},
+    {C::cosh, cosh, none, none, f64::cosh},
+    {C::asinh, asinh, none, none, f64::asinh},
+    {C::acosh, acosh, none, none, f64::acosh},
+    {C::atanh, atanh, none, none, f64::atanh},
+    {C::tanh, tanh, none, none, f64::tanh},
+    {C::sigmoid, sigmoid, none, none, f64::sigmoid},
+    {C::erf, erf, none, none, f64::erf},
+    {C::erfc, erfc, none, none, none},
     {C::floor, one<Op::ffloor>, same, same},
     {C::ceil, one<Op::fceil>, same, same},
     {C::trunc, one<Op::ftrunc>, same, same},
@@ -141,8 +141,8 @@ constexpr Row kRows[] = {
     {C::trunc_div, trunc_div, trunc_div_int, none},
     {C::remainder, remainder, remainder_int, none},
     {C::fmod, fmod, fmod_int, none},
-    {C::pow, pow, pow_int, none, false},
-    {C::atan2, atan2, none, none, false},
+    {C::pow, pow, pow_int, none, f64::pow},
+    {C::atan2, atan2, none, none, f64::atan2},
     {C::copysign, two<Op::fcopysign>, none, none},
     {C::maximum, extreme<Op::fmax>, extreme_int<Op::smax, Op::umax>, two<Op::bor>},
     {C::minimum, extreme<Op::fmin>, extreme_int<Op::smin, Op::umin>, two<Op::band>},
@@ -174,8 +174,11 @@ kir::ValueId emit(kir::KirBuilder& b, ir::OpCode op, std::span<const kir::ValueI
     const Args in{
         {b, a[0]}, {b, a.size() > 1 ? a[1] : a[0]}, {b, a.size() > 2 ? a[2] : a[0]}, is_signed};
     const Elem e = op == C::select ? in.b.elem() : in.a.elem();
-    const Function f = kir::is_float(e) ? row.on_float : e == Elem::I1 ? row.on_bool : row.on_int;
-    if (!f || (e == Elem::F64 && !row.f64)) break;
+    const Function f = e == Elem::F64     ? row.on_f64
+                       : kir::is_float(e) ? row.on_float
+                       : e == Elem::I1    ? row.on_bool
+                                          : row.on_int;
+    if (!f) break;
     if (e == Elem::F64 && b.kernel().isa != Isa::X86 &&
         (f == fmod || f == remainder || f == floor_div))
       break;

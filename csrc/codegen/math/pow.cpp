@@ -2,8 +2,10 @@
 // from the ends; one rounding to f32. Zeros and infinities follow from log2 being ∓inf there. The
 // sign, the integer test of y and C's special cases come after.
 //
+// f64: the same with a logarithm of two parts.
+//
 // Integers: square and multiply over as many bits as the largest exponent has.
-#include "codegen/math/functions.h"
+#include "codegen/math/functions_f64.h"
 #include "codegen/math/tables.h"
 
 namespace poot::math {
@@ -36,26 +38,49 @@ Expr exp2_f64(Expr z) {
   return fscale(q, n.to_i32());
 }
 
-}  // namespace
-
-Expr pow(const Args& in) {
-  const Expr x = in.a, y = in.b;
-  const Expr a = abs(x);
-  const Expr z = y.to(Op::fpext, Elem::F64) * log2_f64(a.to(Op::fpext, Elem::F64));
-  const Expr one = x.like(1);
+// |x|^y with its sign and C's special cases.
+Expr with_special_cases(Expr x, Expr y, Expr of_magnitudes) {
+  const Elem raw = x.elem() == Elem::F64 ? Elem::I64 : Elem::I32;
+  const Expr a = abs(x), one = x.like(1);
   const Expr unit = compare(Pred::oeq, a, 1);  // 1^inf is 1
-  const Expr magnitude = select(unit, one, exp2_f64(z).to(Op::fptrunc, Elem::F32));
+  const Expr magnitude = select(unit, one, of_magnitudes);
   const Expr half = y * 0.5;
   const Expr integer = compare(Pred::oeq, y.op1(Op::frint), y);
   const Expr odd = integer & compare(Pred::une, half.op1(Op::frint), half);
-  const Expr below = compare(Pred::slt, x.as(Elem::I32), 0);
+  const Expr below = compare(Pred::slt, x.as(raw), x.bits(0, raw));
   const Expr with_sign = select(below & odd, -magnitude, magnitude);
   const Expr real = compare(Pred::olt, x, 0) & compare(Pred::one, a, kInf) & ~integer;
-  const Expr in_reals = select(real, x.bits(0x7fc00000), with_sign);
+  const Expr in_reals = select(real, x.like(__builtin_nan("")), with_sign);
   const Expr nan = compare(Pred::uno, x, y);
   const Expr always_one = compare(Pred::oeq, y, 0) | compare(Pred::oeq, x, 1);
   return select(always_one, one, select(nan, x + y, in_reals));
 }
+
+}  // namespace
+
+Expr pow(const Args& in) {
+  const Expr z = in.b.to(Op::fpext, Elem::F64) * log2_f64(abs(in.a).to(Op::fpext, Elem::F64));
+  return with_special_cases(in.a, in.b, exp2_f64(z).to(Op::fptrunc, Elem::F32));
+}
+
+namespace f64 {
+
+// e^(y log|x|) with the logarithm and the product in two parts.
+Expr pow(const Args& in) {
+  const Expr a = abs(in.a), y = in.b;
+  const Pair l = log_pair(a, a.like(0));
+  const Pair product = two_product(y, l.hi);
+  const Expr ordinary = exp_of({product.hi, fma(y, l.lo, product.lo)});
+  // Of 0 and infinity: by the sign of y.
+  const Expr none = a.like(0), endless = a.like(kInf);
+  const Expr falls = compare(Pred::olt, y, 0);
+  const Expr of_zero = select(falls, endless, none), of_infinity = select(falls, none, endless);
+  const Expr at_zero = compare(Pred::oeq, a, 0), at_infinity = compare(Pred::oeq, a, kInf);
+  return with_special_cases(in.a, y,
+                            select(at_zero, of_zero, select(at_infinity, of_infinity, ordinary)));
+}
+
+}  // namespace f64
 
 Expr pow_int(const Args& in) {
   auto& b = in.a.builder();
