@@ -1,4 +1,4 @@
-"""The demo's models: transformers architectures from their configs, at a small size, with random weights.
+"""The demo's models: transformers architectures from their configs, with random weights.
 
 Each case builds an `Instance`: a callable that takes tensors only, its arguments, and `reset()`, which puts
 mutable state (a static key-value cache) back so that every call computes the same step.
@@ -7,10 +7,12 @@ mutable state (a static key-value cache) back so that every call computes the sa
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+
+Shape = Mapping[str, Any]
 
 
 @dataclasses.dataclass
@@ -25,70 +27,68 @@ class Instance:
 
 
 @dataclasses.dataclass(frozen=True)
+class Variant:
+    """How a model is built: equal seeds give equal weights and inputs."""
+
+    dtype: torch.dtype
+    seed: int
+    wide: bool  # values rounded to dtype, computed in float64: the reference
+    device: str
+
+    def model(self, cls: Callable[[Any], torch.nn.Module], config: Any) -> torch.nn.Module:
+        torch.manual_seed(self.seed)
+        model = cls(config).eval()
+        # Random initialisation leaves norms at 1 and biases at 0; real checkpoints do not.
+        with torch.no_grad():
+            for p in model.parameters():
+                if p.dim() == 1:
+                    p.add_(torch.randn_like(p) * 0.1)
+        return (model.to(self.dtype).double() if self.wide else model.to(self.dtype)).to(self.device)
+
+    def tokens(self, vocab: int, batch: int, length: int, offset: int = 0) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(self.seed + offset)
+        return torch.randint(0, vocab, (batch, length), generator=generator).to(self.device)
+
+    def pixels(self, batch: int, size: int) -> torch.Tensor:
+        x = torch.randn((batch, 3, size, size), generator=torch.Generator().manual_seed(self.seed)).to(self.dtype)
+        return (x.double() if self.wide else x).to(self.device)
+
+
+@dataclasses.dataclass(frozen=True)
 class Case:
     name: str
-    # (dtype, seed, wide=False, tiny=False, device="cpu"): equal seeds give equal weights and inputs; `wide` keeps the
-    # values rounded to dtype but computes in float64, which makes the reference; `tiny` keeps the structure, with one
-    # layer and few elements, for interpreters.
-    build: Callable[..., Instance]
+    builder: Callable[[Variant, Shape], Instance]
+    shape: Shape
+    tiny: Shape = dataclasses.field(default_factory=dict)  # the same structure with one layer, for interpreters
+
+    def build(
+        self, dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu"
+    ) -> Instance:
+        shape = {**self.shape, **self.tiny} if tiny else self.shape
+        return self.builder(Variant(dtype, seed, wide, device), shape)
 
 
-def _model(cls, config, dtype: torch.dtype, seed: int, wide: bool, device: str):
-    torch.manual_seed(seed)
-    model = cls(config).eval()
-    # Random initialisation leaves norms at 1 and biases at 0; real checkpoints do not.
-    with torch.no_grad():
-        for p in model.parameters():
-            if p.dim() == 1:
-                p.add_(torch.randn_like(p) * 0.1)
-    return (model.to(dtype).double() if wide else model.to(dtype)).to(device)
-
-
-def _tokens(vocab: int, batch: int, length: int, seed: int, device: str) -> torch.Tensor:
-    return torch.randint(0, vocab, (batch, length), generator=torch.Generator().manual_seed(seed)).to(device)
-
-
-def _pixels(shape: tuple[int, ...], dtype: torch.dtype, seed: int, wide: bool, device: str) -> torch.Tensor:
-    x = torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
-    return (x.double() if wide else x).to(device)
-
-
-def _llama(dtype: torch.dtype, seed: int, wide: bool, tiny: bool, device: str):
+def _llama(v: Variant, shape: Shape) -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = LlamaConfig(
-        vocab_size=64 if tiny else 8192,
-        hidden_size=32 if tiny else 512,
-        intermediate_size=48 if tiny else 1408,
-        num_hidden_layers=1 if tiny else 4,
-        num_attention_heads=4 if tiny else 8,
-        num_key_value_heads=2 if tiny else 4,
-        max_position_embeddings=1024,
-    )
-    return _model(LlamaForCausalLM, config, dtype, seed, wide, device)
+    return v.model(LlamaForCausalLM, LlamaConfig(max_position_embeddings=shape["cache"], **shape["config"]))
 
 
-def llama_prefill(
-    dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu"
-) -> Instance:
-    model = _llama(dtype, seed, wide, tiny, device)
-    tokens = _tokens(model.config.vocab_size, 1, 6 if tiny else 128, seed, device)
+def llama_prefill(v: Variant, shape: Shape) -> Instance:
+    model = _llama(v, shape)
+    tokens = v.tokens(model.config.vocab_size, 1, shape["tokens"])
     return Instance(lambda ids: model(input_ids=ids, use_cache=False).logits, (tokens,))
 
 
-def llama_decode(
-    dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu"
-) -> Instance:
-    """One token against a static cache of 1024 positions, 256 of them filled by an eager prefill."""
+def llama_decode(v: Variant, shape: Shape) -> Instance:
+    """One token against a static cache of shape["cache"] positions, a prefix filled by an eager prefill."""
     from transformers import StaticCache
 
-    model = _llama(dtype, seed, wide, tiny, device)
-    vocab = model.config.vocab_size
-    filled, length = (4, 16) if tiny else (256, 1024)
-    cache: Any = StaticCache(config=model.config, max_cache_len=length)
+    model = _llama(v, shape)
+    vocab, filled = model.config.vocab_size, shape["filled"]
+    cache: Any = StaticCache(config=model.config, max_cache_len=shape["cache"])
     with torch.no_grad():
-        model(input_ids=_tokens(vocab, 1, filled, seed, device), past_key_values=cache, use_cache=True)
-    token = _tokens(vocab, 1, 1, seed + 1, device)
+        model(input_ids=v.tokens(vocab, 1, filled), past_key_values=cache, use_cache=True)
 
     def step(ids: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         return model(input_ids=ids, position_ids=position, past_key_values=cache, use_cache=True).logits
@@ -98,89 +98,138 @@ def llama_decode(
             if hasattr(layer, "cumulative_length"):  # transformers 4 tells the position by argument instead
                 layer.cumulative_length.fill_(filled)
 
-    return Instance(step, (token, torch.tensor([[filled]], device=device)), reset)
+    return Instance(step, (v.tokens(vocab, 1, 1, offset=1), torch.tensor([[filled]], device=v.device)), reset)
 
 
-def bert(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu") -> Instance:
+def bert(v: Variant, shape: Shape) -> Instance:
     from transformers import BertConfig, BertModel
 
-    config = BertConfig(
-        vocab_size=64 if tiny else 8192,
-        hidden_size=32 if tiny else 256,
-        num_hidden_layers=1 if tiny else 4,
-        num_attention_heads=4,
-        intermediate_size=48 if tiny else 1024,
-    )
-    model = _model(BertModel, config, dtype, seed, wide, device)
-    batch, length = (2, 6) if tiny else (4, 128)
-    mask = torch.ones(batch, length, dtype=torch.long, device=device)
-    mask[1, length - length // 4 :] = 0
-    mask[-1, length // 2 :] = 0
+    model = v.model(BertModel, BertConfig(**shape["config"]))
+    batch, length = shape["batch"], shape["tokens"]
+    mask = torch.ones(batch, length, dtype=torch.long, device=v.device)
+    if batch > 1:
+        mask[1, length - length // 4 :] = 0
+        mask[-1, length // 2 :] = 0
     return Instance(
         lambda ids, m: model(input_ids=ids, attention_mask=m).last_hidden_state,
-        (_tokens(config.vocab_size, batch, length, seed, device), mask),
+        (v.tokens(shape["config"]["vocab_size"], batch, length), mask),
     )
 
 
-def vit(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu") -> Instance:
+def vit(v: Variant, shape: Shape) -> Instance:
     from transformers import ViTConfig, ViTModel
 
-    size = 32 if tiny else 224
-    config = ViTConfig(
-        hidden_size=32 if tiny else 256,
-        num_hidden_layers=1 if tiny else 4,
-        num_attention_heads=4,
-        intermediate_size=48 if tiny else 1024,
-        image_size=size,
-        patch_size=16,
-    )
-    model = _model(ViTModel, config, dtype, seed, wide, device)
-    return Instance(
-        lambda x: model(pixel_values=x).last_hidden_state, (_pixels((2, 3, size, size), dtype, seed, wide, device),)
-    )
+    model = v.model(ViTModel, ViTConfig(patch_size=16, **shape["config"]))
+    pixels = v.pixels(shape["batch"], shape["config"]["image_size"])
+    return Instance(lambda x: model(pixel_values=x).last_hidden_state, (pixels,))
 
 
-def resnet18(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu") -> Instance:
+def resnet(v: Variant, shape: Shape) -> Instance:
     from transformers import ResNetConfig, ResNetForImageClassification
 
-    size = 32 if tiny else 224
-    config = ResNetConfig(
-        embedding_size=4 if tiny else 64,
-        hidden_sizes=[4, 8] if tiny else [64, 128, 256, 512],
-        depths=[2, 2] if tiny else [2, 2, 2, 2],
-        layer_type="basic",
-    )
-    config.num_labels = 10 if tiny else 1000
-    model = _model(ResNetForImageClassification, config, dtype, seed, wide, device)
-    return Instance(lambda x: model(pixel_values=x).logits, (_pixels((2, 3, size, size), dtype, seed, wide, device),))
+    config = ResNetConfig(**shape["config"])
+    config.num_labels = shape["labels"]
+    model = v.model(ResNetForImageClassification, config)
+    return Instance(lambda x: model(pixel_values=x).logits, (v.pixels(shape["batch"], shape["size"]),))
 
 
-def gpt2(dtype: torch.dtype, seed: int, wide: bool = False, tiny: bool = False, device: str = "cpu") -> Instance:
+def gpt2(v: Variant, shape: Shape) -> Instance:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    config = GPT2Config(
-        vocab_size=64 if tiny else 8192,
-        n_embd=32 if tiny else 256,
-        n_layer=1 if tiny else 4,
-        n_head=4,
-        n_positions=256,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    model = _model(GPT2LMHeadModel, config, dtype, seed, wide, device)
-    return Instance(
-        lambda ids: model(input_ids=ids, use_cache=False).logits,
-        (_tokens(config.vocab_size, 2, 6 if tiny else 128, seed, device),),
-    )
+    config = GPT2Config(bos_token_id=0, eos_token_id=0, **shape["config"])
+    model = v.model(GPT2LMHeadModel, config)
+    tokens = v.tokens(config.vocab_size, shape["batch"], shape["tokens"])
+    return Instance(lambda ids: model(input_ids=ids, use_cache=False).logits, (tokens,))
 
+
+def _llama_config(vocab: int, hidden: int, inner: int, layers: int, heads: int, kv_heads: int) -> dict[str, Any]:
+    return {
+        "vocab_size": vocab,
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+    }
+
+
+def _encoder_config(hidden: int, layers: int, heads: int, inner: int, **more: Any) -> dict[str, Any]:
+    return {
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": inner,
+        **more,
+    }
+
+
+def _resnet_config(embedding: int, widths: list[int], depths: list[int], layer: str) -> dict[str, Any]:
+    return {"embedding_size": embedding, "hidden_sizes": widths, "depths": depths, "layer_type": layer}
+
+
+_LLAMA = {"config": _llama_config(8192, 512, 1408, 4, 8, 4), "tokens": 128, "filled": 256, "cache": 1024}
+_LLAMA_TINY = {"config": _llama_config(64, 32, 48, 1, 4, 2), "tokens": 6, "filled": 4, "cache": 16}
+_LLAMA_FULL = {"config": _llama_config(8192, 1024, 2816, 8, 16, 4), "tokens": 128, "filled": 256, "cache": 2048}
 
 CASES = (
-    Case("llama-prefill", llama_prefill),
-    Case("llama-decode", llama_decode),
-    Case("bert", bert),
-    Case("vit", vit),
-    Case("resnet18", resnet18),
-    Case("gpt2", gpt2),
+    Case("llama-prefill", llama_prefill, _LLAMA, _LLAMA_TINY),
+    Case("llama-decode", llama_decode, _LLAMA, _LLAMA_TINY),
+    Case(
+        "bert",
+        bert,
+        {"config": _encoder_config(256, 4, 4, 1024, vocab_size=8192), "batch": 4, "tokens": 128},
+        {"config": _encoder_config(32, 1, 4, 48, vocab_size=64), "batch": 2, "tokens": 6},
+    ),
+    Case(
+        "vit",
+        vit,
+        {"config": _encoder_config(256, 4, 4, 1024, image_size=224), "batch": 2},
+        {"config": _encoder_config(32, 1, 4, 48, image_size=32)},
+    ),
+    Case(
+        "resnet18",
+        resnet,
+        {
+            "config": _resnet_config(64, [64, 128, 256, 512], [2, 2, 2, 2], "basic"),
+            "labels": 1000,
+            "batch": 2,
+            "size": 224,
+        },
+        {"config": _resnet_config(4, [4, 8], [2, 2], "basic"), "labels": 10, "size": 32},
+    ),
+    Case(
+        "gpt2",
+        gpt2,
+        {
+            "config": {"vocab_size": 8192, "n_embd": 256, "n_layer": 4, "n_head": 4, "n_positions": 256},
+            "batch": 2,
+            "tokens": 128,
+        },
+        {
+            "config": {"vocab_size": 64, "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 256},
+            "tokens": 6,
+        },
+    ),
+)
+
+# Sizes in use, batch 1: benchmarks only.
+FULL_SIZE_CASES = (
+    Case("llama-8x1024-prefill", llama_prefill, _LLAMA_FULL),
+    Case("llama-8x1024-decode", llama_decode, _LLAMA_FULL),
+    Case(
+        "bert-base", bert, {"config": _encoder_config(768, 12, 12, 3072, vocab_size=30522), "batch": 1, "tokens": 128}
+    ),
+    Case("vit-base", vit, {"config": _encoder_config(768, 12, 12, 3072, image_size=224), "batch": 1}),
+    Case(
+        "resnet50",
+        resnet,
+        {
+            "config": _resnet_config(64, [256, 512, 1024, 2048], [3, 4, 6, 3], "bottleneck"),
+            "labels": 1000,
+            "batch": 1,
+            "size": 224,
+        },
+    ),
 )
 
 
@@ -188,8 +237,8 @@ def case(name: str) -> Case:
     """The case of that name; ValueError naming the nearest otherwise."""
     import difflib
 
-    for c in CASES:
-        if c.name == name:
-            return c
-    near = difflib.get_close_matches(name, [c.name for c in CASES], n=1, cutoff=0)[0]
+    known = {c.name: c for c in CASES + FULL_SIZE_CASES}
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0)[0]
     raise ValueError(f"no demo model {name!r}; nearest: {near!r}")
