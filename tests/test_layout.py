@@ -33,7 +33,6 @@ FOREIGN = {  # outside header prefixes -> the only folders that may see them
     "pybind11/": {"binding"},
 }
 LINE_LIMIT = 600
-TABLES = {".def"}
 
 
 def tracked(*patterns):
@@ -112,7 +111,7 @@ def test_no_python_module_is_dead():
 def test_files_are_small():
     long = []
     for p in tracked("csrc", "poot_torch", "qualification", "tests"):
-        if p.suffix in (".cpp", ".h", ".py") and p.suffix not in TABLES:
+        if p.suffix in (".cpp", ".h", ".py") and not p.name.startswith("tables"):  # numbers only
             n = len(p.read_text().splitlines())
             if n > LINE_LIMIT:
                 long.append(f"{p.relative_to(ROOT)}: {n} lines")
