@@ -5,6 +5,7 @@
 // equations of one shape only. A kernel computes all results of a position before it stores any.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "passes/planner.h"
 
@@ -172,6 +173,29 @@ bool Planner::reuse_operand(KernelRequest& request, const std::vector<Place>& in
   return false;
 }
 
+// A row region that reads across memory (its rows are columns there) writes the same way, unless a
+// reader asks for other strides: those of the first input of the result's shape.
+std::optional<Shape> Planner::row_strides(ValueId v, const KernelRequest& request,
+                                          const std::vector<Place>& inputs) const {
+  const Shape& shape = graph_.type(v).shape;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const Window& w = inputs[k].window;
+    if (request.body->type(request.body->inputs()[k]).shape != shape || shape.size() < 2) continue;
+    std::vector<size_t> order(shape.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return w.strides[a].hint(graph_.symbols()) > w.strides[b].hint(graph_.symbols());
+    });
+    Dim dense = 1;
+    Shape strides(shape.size());
+    for (size_t i = order.size(); i-- > 0; dense *= shape[order[i]]) strides[order[i]] = dense;
+    if (w.strides.back().is_const(1) || is_broadcast(w) || !same_strides(shape, w.strides, strides))
+      return std::nullopt;
+    return strides;
+  }
+  return std::nullopt;
+}
+
 std::vector<Place> Planner::place_results(KernelRequest& request,
                                           const std::vector<Place>& inputs) {
   std::vector<Place> places(eqn_->outs.size());
@@ -182,7 +206,9 @@ std::vector<Place> Planner::place_results(KernelRequest& request,
         (place_in_state(request, inputs, i, places[i]) ||
          reuse_operand(request, inputs, taken, i, places[i])))
       continue;
-    places[i] = destination(eqn_->outs[i]);
+    places[i] = destination(eqn_->outs[i], request.kind == RequestKind::Row
+                                               ? row_strides(eqn_->outs[i], request, inputs)
+                                               : std::nullopt);
   }
   return places;
 }

@@ -124,7 +124,7 @@ void Planner::contraction() {
   pa.window = *seen(pa.window, form, false);
   pb.window = *seen(pb.window, form, true);
 
-  const Place out = destination(eqn_->outs[0], usable(false));
+  const Place out = destination(eqn_->outs[0], {}, usable(false));
   Place po = out;
   po.window = *seen(out.window, form, false);
 

@@ -52,7 +52,7 @@ Place Planner::fresh(const ir::TensorType& type, const Shape& strides, BufferCla
   return p;
 }
 
-Place Planner::destination(ValueId v, const Accept& accept) {
+Place Planner::destination(ValueId v, const std::optional<Shape>& preferred, const Accept& accept) {
   const ValueFacts& f = facts_[v.index];
   const ir::TensorType& type = graph_.type(v);
   if (f.state) {
@@ -61,6 +61,7 @@ Place Planner::destination(ValueId v, const Accept& accept) {
     if (free && !is_broadcast(state.window) && (!accept || accept(state.window))) return state;
   }
   Window w = Window::contiguous(type.shape);
+  if (preferred && !f.strides && !f.escapes) w.strides = *preferred;
   if (f.strides && (!accept || accept({type.shape, *f.strides, 0}))) w.strides = *f.strides;
   return fresh(type, w.strides, f.escapes ? BufferClass::Output : BufferClass::Arena);
 }

@@ -42,8 +42,10 @@ class Planner {
   Place place_of(const ir::Operand& o);  // a literal becomes a constant
   Place fresh(const ir::TensorType& type, const Shape& strides, program::BufferClass cls);
   // Memory for a result of the current equation: the state buffer it should end in if nothing needs
-  // the old contents (not even this equation), else fresh. `accept` may refuse strides.
-  Place destination(ir::ValueId v, const Accept& accept = {});
+  // the old contents (not even this equation), else fresh, in `preferred` strides if nobody asks
+  // for others. `accept` may refuse strides.
+  Place destination(ir::ValueId v, const std::optional<Shape>& preferred = {},
+                    const Accept& accept = {});
   program::ViewId view_of(const Place& p, DType dtype);
   // The operand itself, or a contiguous copy if `accept` refuses its strides.
   Place operand(const ir::Operand& o, std::string_view reason, const Accept& accept);
@@ -65,6 +67,8 @@ class Planner {
   program::KernelId generate(KernelRequest request, const std::vector<Place>& inputs,
                              const std::vector<Place>& outputs);
   std::vector<Place> place_results(KernelRequest& request, const std::vector<Place>& inputs);
+  std::optional<Shape> row_strides(ir::ValueId v, const KernelRequest& request,
+                                   const std::vector<Place>& inputs) const;
   bool place_in_state(KernelRequest& request, const std::vector<Place>& inputs, size_t output,
                       Place& to);
   bool reuse_operand(KernelRequest& request, const std::vector<Place>& inputs,

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ..emitter import Declined, Emitter, Val, is_float, opmath
 from . import lower
-from .reductions import moments
+from .reductions import moments, trailing
 
 aten = torch.ops.aten
 
 
-def _softmax_parts(e: Emitter, x: Val, axis: int) -> tuple[Val, Val]:
-    """(x - max, sum of its exponentials) along the axis."""
-    shifted = e.sub(x, e.reduce("max", x, [axis], True))
-    return shifted, e.reduce("sum", e.emit("exp", shifted), [axis], True)
+def _softmax(e: Emitter, x: Val, dim: int, finish: Callable[[Val, Val], Val]) -> Val:
+    """`finish` of x - max and the sum of its exponentials along the axis."""
+    wide = e.cast(x, opmath(x.dtype))
+    if any(d == 0 for d in x.shape if isinstance(d, int)):
+        return e.full(0, x.shape, e.out_dtype)
+    if x.ndim == 0:
+        return e.cast(finish(e.sub(wide, wide), e.full(1, (), wide.dtype)), e.out_dtype)
+    wide, axis, back = trailing(e, wide, [dim % x.ndim])
+    shifted = e.sub(wide, e.reduce("max", wide, axis, True))
+    total = e.reduce("sum", e.emit("exp", shifted), axis, True)
+    return e.transpose(e.cast(finish(shifted, total), e.out_dtype), back)
 
 
 @lower(aten._softmax.default)
 def softmax(e: Emitter, x: Val, dim: int, half_to_float: bool) -> Val:
-    wide = e.cast(x, opmath(x.dtype))
-    if x.ndim == 0:
-        return e.cast(e.div(wide, wide), e.out_dtype)
-    shifted, total = _softmax_parts(e, wide, dim % x.ndim)
-    return e.cast(e.div(e.emit("exp", shifted), total), e.out_dtype)
+    return _softmax(e, x, dim, lambda shifted, total: e.div(e.emit("exp", shifted), total))
 
 
 @lower(aten._safe_softmax.default)
@@ -40,11 +44,7 @@ def safe_softmax(e: Emitter, x: Val, dim: int, dtype: torch.dtype | None = None)
 
 @lower(aten._log_softmax.default)
 def log_softmax(e: Emitter, x: Val, dim: int, half_to_float: bool) -> Val:
-    wide = e.cast(x, opmath(x.dtype))
-    if x.ndim == 0:
-        return e.cast(e.sub(wide, wide), e.out_dtype)
-    shifted, total = _softmax_parts(e, wide, dim % x.ndim)
-    return e.cast(e.sub(shifted, e.emit("log", total)), e.out_dtype)
+    return _softmax(e, x, dim, lambda shifted, total: e.sub(shifted, e.emit("log", total)))
 
 
 def _affine(e: Emitter, y: Val, weight: Val | None, bias: Val | None) -> Val:
@@ -150,7 +150,8 @@ def _of_this_batch(e: Emitter, x: Val, weight: Val | None, bias: Val | None, eps
     wide = opmath(x.dtype)
     axes = [i for i in range(x.ndim) if i != 1]
     channels = (x.shape[1],)
-    var, mean = moments(e, e.cast(x, wide), axes, 0)
+    rows, last, _ = trailing(e, e.cast(x, wide), axes)
+    var, mean = moments(e, rows, last, 0)
     var, mean = e.reshape(var, channels), e.reshape(mean, channels)
     invstd = e.emit("reciprocal", e.emit("sqrt", e.add(var, eps)))
     return _scale_shift(e, x, mean, invstd, weight, bias), mean, var, invstd

@@ -15,6 +15,28 @@ from . import lower
 aten = torch.ops.aten
 
 
+# Kept elements from which one kernel for everything beats one for each reduction: where memory runs along the reduced
+# axes a row is one thread's work, else a few dozen columns are.
+_FEWEST_ROWS, _FEWEST_COLUMNS = 16, 512
+
+
+def trailing(e: Emitter, x: Val, axes: list[int]) -> tuple[Val, list[int], list[int]]:
+    """x with the reduced axes last, where they are then, and the permutation back.
+
+    What needs several reductions over the same axes becomes one row kernel if those are the last ones; the
+    transpose is a view. With few rows x stays as it is: its reductions are better shared among threads one by one.
+    """
+    same = list(range(x.ndim))
+    kept = [i for i in same if i not in axes]
+    count = e.numel([x.shape[i] for i in kept])
+    along = x.ndim - 1 in axes and all(m.stride()[-1:] == (1,) for m in e.args_meta[:1])
+    fewest = _FEWEST_ROWS if along else _FEWEST_COLUMNS
+    if not kept or kept[-1] < min(axes, default=0) or (isinstance(count, int) and count < fewest):
+        return x, axes, same
+    order = [*kept, *sorted(axes)]
+    return e.transpose(x, order), same[len(kept) :], [order.index(i) for i in same]
+
+
 def _sum_dtype(x: Val, dtype: torch.dtype | None) -> torch.dtype:
     if dtype is not None:
         return dtype
@@ -77,6 +99,7 @@ def _arg(e: Emitter, op: str, x: Val, axis: int, keepdim: bool) -> tuple[Val, Va
     """(extreme, index of its first occurrence); a NaN is the extreme, as in eager."""
     if x.ndim == 0:
         return x, e.full(0, (), torch.int64)
+    x, (axis,), back = trailing(e, x, [axis])
     best = _extreme(e, op, x, [axis], True)
     hit = e.compare("eq", x, best)
     if is_float(x.dtype):
@@ -86,7 +109,7 @@ def _arg(e: Emitter, op: str, x: Val, axis: int, keepdim: bool) -> tuple[Val, Va
     missing = e.value(size, torch.int64)
     index = e.reduce("min", e.where(hit, place, missing, torch.int64), [axis], True)
     if keepdim:
-        return best, index
+        return e.transpose(best, back), e.transpose(index, back)
     shape = [d for i, d in enumerate(x.shape) if i != axis]
     return e.reshape(best, shape), e.reshape(index, shape)
 
@@ -147,12 +170,12 @@ def moments(e: Emitter, x: Val, axes: Any, correction: Any) -> tuple[Val, Val]:
 
 def _var_mean(e: Emitter, x: Val, dim: Any, correction: Any, keepdim: bool) -> tuple[Val, Val]:
     axes = normalize_axes(dim, x.ndim)
-    wide = e.cast(x, opmath(x.dtype))
-    var, mean = moments(e, wide, axes, 1 if correction is None else correction)
-    if not keepdim:
-        shape = [d for i, d in enumerate(x.shape) if i not in axes]
-        var, mean = e.reshape(var, shape), e.reshape(mean, shape)
-    return var, mean
+    wide, last, back = trailing(e, e.cast(x, opmath(x.dtype)), axes)
+    var, mean = moments(e, wide, last, 1 if correction is None else correction)
+    if keepdim:
+        return e.transpose(var, back), e.transpose(mean, back)
+    shape = [d for i, d in enumerate(x.shape) if i not in axes]
+    return e.reshape(var, shape), e.reshape(mean, shape)
 
 
 @lower(aten.var.correction)
@@ -177,11 +200,13 @@ def logsumexp(e: Emitter, x: Val, dim: Any, keepdim: bool = False) -> Val:
     wide = e.cast(x, opmath(x.dtype))
     if not is_float(wide.dtype):
         raise Declined("logsumexp of integers")
+    wide, axes, back = trailing(e, wide, axes)
     top = e.reduce("max", wide, axes, True)
     finite = e.compare("lt", e.emit("abs", top), math.inf)
     top = e.where(finite, top, 0.0, wide.dtype)
     total = e.reduce("sum", e.emit("exp", e.sub(wide, top)), axes, True)
-    return e.cast(e.reshape(e.add(e.emit("log", total), top), e.out_shape), x.dtype)
+    total = e.transpose(e.add(e.emit("log", total), top), back)
+    return e.cast(e.reshape(total, e.out_shape), x.dtype)
 
 
 @lower(aten.linalg_vector_norm.default)

@@ -207,3 +207,42 @@ def test_sums_do_not_depend_on_the_thread_count():
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_leading_and_middle_axes(dtype):
+    def fn(x):
+        return {
+            "softmax": x.softmax(0),
+            "log_softmax": x.log_softmax(1),
+            "softmax_between": (x * 2).softmax(1) + 1,
+            "logsumexp": x.logsumexp((0, 1)),
+            "max": x.max(0),
+            "min_keepdim": x.min(1, keepdim=True),
+            "argmax": x.argmax(1),
+            "var": x.var(0),
+            "std_keepdim": x.std((0, 1), keepdim=True),
+            "var_mean": torch.var_mean(x, 1),
+        }
+
+    check(fn, random(9, 33, 600, dtype=dtype), peer=False)
+    check(fn, random(9, 33, 7, dtype=dtype), peer=False)
+    check(fn, random(600, 33, 9, dtype=dtype).permute(2, 1, 0), peer=False)
+    check(fn, random(9, 33, 600, dtype=dtype), dynamic=True, peer=False)
+
+
+def test_ties_and_nan_across_memory():
+    x = random(40, 600).round()
+    x[7, 3] = x[9, 3] = math.nan
+    check(lambda x: (*x.max(0), *x.min(0), x.argmax(0), x.argmin(0)), x, peer=False)
+
+
+def test_batch_statistics():
+    for channels in (3, 64, 600):
+        x = random(4, channels, 9, 11)
+        check(lambda x: torch.var_mean(x, (0, 2, 3)), x, peer=False)
+        check(lambda x: torch.var_mean(x, (0, 2, 3)), x.contiguous(memory_format=torch.channels_last), peer=False)
+
+
+def test_softmax_of_nothing():
+    check(lambda x: (x.softmax(0), x.softmax(1), x.log_softmax(-1)), torch.randn(0, 4), peer=False)

@@ -2,6 +2,7 @@
 #include "codegen/generate/reduction.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "ir/scalar_eval.h"
 #include "support/errors.h"
@@ -57,6 +58,33 @@ std::optional<ReductionShape> reduction_shape(const ir::Graph& body) {
     widest = std::move(s);
   }
   return widest;
+}
+
+std::vector<std::vector<NodeId>> reduction_levels(const Region& region) {
+  std::vector<std::vector<NodeId>> levels;
+  std::vector<size_t> level(region.nodes.size());
+  const std::function<size_t(const Affine&)> of = [&](const Affine& a) {
+    size_t most = 0;
+    for (const AffineTerm& t : a.terms) {
+      const Atom& atom = region.space.atom(t.atom);
+      most =
+          std::max(most, atom.kind == AtomKind::Loaded ? level[atom.node.index] : of(atom.operand));
+    }
+    return most;
+  };
+  for (uint32_t i = 0; i < region.nodes.size(); i++) {
+    const Node& n = region.nodes.at(NodeId(i));
+    size_t most = of(n.index);
+    for (const GuardTerm& t : n.guard) most = std::max(most, of(t.index));
+    for (const NodeId a : n.args) most = std::max(most, level[a.index]);
+    if (n.kind == NodeKind::Reduce && region.live[i]) {
+      if (levels.size() <= most) levels.resize(most + 1);
+      levels[most].push_back(NodeId(i));
+      most++;
+    }
+    level[i] = most;
+  }
+  return levels;
 }
 
 Region reduction_region(const passes::KernelRequest& request, const ReductionShape& shape,

@@ -28,6 +28,15 @@ Region reduction_region(const passes::KernelRequest& request, const ReductionSha
 tile::Program emit_rows(const passes::KernelRequest& request, const Region& region,
                         const Target& target, int64_t resident_limit);
 
+// The body's reductions by how many others each needs: level 0 needs none.
+std::vector<std::vector<NodeId>> reduction_levels(const Region& region);
+
+// Whether more loads are contiguous along the innermost kept variable than along the reduced one.
+bool runs_across(const Region& region);
+// Columns along the innermost kept variable, a loop over the reduced positions: see across.cpp.
+tile::Program emit_across(const passes::KernelRequest& request, const Region& region,
+                          const Target& target);
+
 // One part of the reduced positions a block, for reductions of few rows: see partial_rows.cpp.
 tile::Program emit_partial_rows(const passes::KernelRequest& request, const Region& region);
 

@@ -73,8 +73,7 @@ class RowKernel {
     }
     b_.program().schedule.streaming_rows = true;
     b_.program().block_elems = std::max<int64_t>((chunked_.size * outer_.size).hint(symbols_), 1);
-    level_reductions();
-    for (const auto& level : levels_) reduce_level(level);
+    for (const auto& level : reduction_levels(region_)) reduce_level(level);
     write_results();
     return b_.finish();
   }
@@ -95,31 +94,6 @@ class RowKernel {
     bind_flat(b_, emit, region_, rows_, row_, axes_.empty() ? 0 : 1);
     for (const auto& [node, value] : totals_) emit.set(node, value);
     return emit;
-  }
-
-  void level_reductions() {
-    std::vector<size_t> level(region_.nodes.size());
-    const std::function<size_t(const Affine&)> of = [&](const Affine& a) {
-      size_t most = 0;
-      for (const AffineTerm& t : a.terms) {
-        const Atom& atom = region_.space.atom(t.atom);
-        most = std::max(most,
-                        atom.kind == AtomKind::Loaded ? level[atom.node.index] : of(atom.operand));
-      }
-      return most;
-    };
-    for (uint32_t i = 0; i < region_.nodes.size(); i++) {
-      const Node& n = region_.nodes.at(NodeId(i));
-      size_t most = of(n.index);
-      for (const GuardTerm& t : n.guard) most = std::max(most, of(t.index));
-      for (const NodeId a : n.args) most = std::max(most, level[a.index]);
-      if (n.kind == NodeKind::Reduce && region_.live[i]) {
-        if (levels_.size() <= most) levels_.resize(most + 1);
-        levels_[most].push_back(NodeId(i));
-        most++;
-      }
-      level[i] = most;
-    }
   }
 
   // Runs `leaf` in the innermost of the loops over outer reduced variables and column chunks, with
@@ -229,7 +203,6 @@ class RowKernel {
   Flat rows_, chunked_, outer_;
   std::vector<AxisId> axes_;  // r, or none if a block has one row
   IndexId row_;
-  std::vector<std::vector<NodeId>> levels_;
   std::vector<std::pair<NodeId, ValueId>> totals_;
   int chunks_ = 0;
 };
@@ -254,6 +227,7 @@ tile::Program generate_row(const passes::KernelRequest& request, const Target& t
   if (!shape) return generate_elementwise(request, target);
   if (!shape->trailing) throw Unsupported(request.name, "row reductions over leading axes");
   const Region region = reduction_region(request, *shape, true);
+  if (target.isa == Isa::X86 && runs_across(region)) return emit_across(request, region, target);
   const bool constant = numel(shape->reduced).is_const();
   return emit_rows(request, region, target, constant ? kResident : INT64_MAX);
 }

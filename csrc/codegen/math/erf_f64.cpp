@@ -3,8 +3,8 @@
 #include <iterator>
 #include <string>
 
+#include "codegen/math/erf_table_f64.h"
 #include "codegen/math/functions_f64.h"
-#include "codegen/math/tables_f64.h"
 
 namespace poot::math::f64 {
 

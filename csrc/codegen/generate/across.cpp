@@ -1,0 +1,246 @@
+// Reductions across memory: columns are the innermost kept variable and the reduced positions are
+// a loop that carries one accumulator a column:
+//
+//   acc [c] = for i in 0..n carry(0) { yield acc + load x [i, c] }
+//
+// A step takes a few positions, added among themselves first, so that accumulators are read and
+// written a few times less often. Long floating-point sums are nested loops of a few steps each,
+// every one starting from 0, so that their error is that of a cascade: with 32 positions and up to
+// four levels it stays within that of ATen's own cascade.
+//
+// Reductions that need others (a softmax, a variance) follow in loops of their own, and what has an
+// element for every position is stored by a last loop. A band of columns is narrow enough that it
+// stays in the cache meanwhile. Where a request asks for parts, a block walks one part of the
+// positions.
+#include <algorithm>
+#include <functional>
+
+#include "codegen/generate/reduction.h"
+#include "codegen/generate/spread.h"
+#include "support/errors.h"
+
+namespace poot::codegen {
+namespace {
+
+using tile::IndexId;
+using tile::ValueId;
+
+constexpr int64_t kTogether = 4;  // positions of a step
+constexpr int64_t kSteps = 32;    // positions of one accumulator before it joins an outer one
+constexpr int kLevels = 4;        // nested accumulators at most
+constexpr int64_t kAcrossColumns = 512;  // accumulators of a block at most: they stay in L1
+constexpr int64_t kNarrowest = 64;       // columns of a block at least: whole cache lines
+constexpr int64_t kBlocksPerCore = 4;
+constexpr int64_t kBand = 1 << 17;  // elements of a band that is walked several times
+
+// Columns of a block: narrow enough that every core gets some. How columns are divided does not
+// change any sum.
+int64_t across_columns(const Dim& rows, const Dim& columns, const SymbolTable& symbols,
+                       const Target& target, int64_t most) {
+  const int64_t wanted = kBlocksPerCore * target.cores;
+  const int64_t bands = std::max<int64_t>(1, wanted / std::max<int64_t>(rows.hint(symbols), 1));
+  const int64_t width = (columns.hint(symbols) / bands + 63) / 64 * 64;
+  return column_capacity(columns, symbols, std::clamp(width, kNarrowest, most));
+}
+
+class AcrossKernel {
+ public:
+  AcrossKernel(const passes::KernelRequest& request, const Region& region)
+      : request_(request),
+        region_(region),
+        symbols_(request.body->symbols()),
+        b_(request.name, symbols_),
+        buffers_(declare_buffers(b_, request)),
+        levels_(reduction_levels(region)),
+        reduced_(flatten(region, region.vars_of(Role::Reduced))) {}
+
+  tile::Program run(const Target& target) {
+    std::vector<IterVar> kept = region_.vars_of(Role::Free);
+    columns_ = flatten(region_, {kept.back()});
+    kept.pop_back();
+    rows_ = flatten(region_, kept);
+    sort_results();
+    const int64_t positions = std::max<int64_t>(reduced_.size.hint(symbols_), 1);
+    const bool several = levels_.size() > 1 || !wide_.empty();
+    const int64_t most = several
+                             ? std::clamp(kBand / positions / 64 * 64, kNarrowest, kAcrossColumns)
+                             : kAcrossColumns;
+    const int64_t width = across_columns(rows_.size, columns_.size, symbols_, target, most);
+    row_ = b_.cst(0);
+    if (!rows_.size.is_const(1)) {
+      b_.grid(1, rows_.size);
+      row_ = b_.scalar(b_.block_id(1));
+    }
+    column_ = blocked_axis(b_, symbols_, "c", columns_.size, width, 0);
+    // Of a part: its results lie after those of the parts before it.
+    const Dim steps = Dim::ceildiv(reduced_.size, request_.parts);
+    first_ = b_.cst(0);
+    last_ = b_.dim(reduced_.size);
+    IndexId results;
+    if (!request_.parts.is_const(1)) {
+      b_.grid(2, request_.parts);
+      const IndexId part = b_.scalar(b_.block_id(2));
+      first_ = b_.mul(part, b_.dim(steps));
+      last_ = b_.min(b_.add(first_, b_.dim(steps)), last_);
+      results = b_.mul(part, b_.dim(rows_.size * columns_.size));
+    }
+    for (const std::vector<NodeId>& level : levels_) {
+      reductions_ = level;
+      const std::vector<ValueId> totals = accumulate(steps);
+      for (size_t i = 0; i < totals.size(); i++) totals_.emplace_back(level[i], totals[i]);
+      checked_ = true;
+    }
+    store_wide();
+    Emitter emit = emitter();
+    for (const Result& r : narrow_) emit_result(b_, emit, r, buffers_.outputs[r.output], results);
+    b_.program().block_elems = width * std::max<int64_t>(steps.hint(symbols_), 1);
+    return b_.finish();
+  }
+
+ private:
+  Emitter emitter() {
+    Emitter emit(b_, region_, {column_.axis}, buffers_.inputs);
+    bind_flat(b_, emit, region_, rows_, row_, 0);
+    bind_flat(b_, emit, region_, columns_, column_.index, 1);
+    for (const auto& [node, value] : totals_) emit.set(node, value);
+    return emit;
+  }
+
+  // Results with an element for every reduced position, and the others.
+  void sort_results() {
+    const std::vector<IterVar> reduced = region_.vars_of(Role::Reduced);
+    for (const Result& r : region_.results) {
+      const bool is_wide = std::any_of(reduced.begin(), reduced.end(), [&](const IterVar& v) {
+        return !r.index.factor(v.atom).is_const(0);
+      });
+      (is_wide ? wide_ : narrow_).push_back(r);
+    }
+  }
+
+  void store_wide() {
+    if (wide_.empty()) return;
+    b_.begin_for(first_, last_, {});
+    Emitter emit = emitter();
+    bind_flat(b_, emit, region_, reduced_, b_.scalar(b_.for_index()), 0);
+    for (const Result& r : wide_) emit.full(r.value);
+    for (const Result& r : wide_) emit_result(b_, emit, r, buffers_.outputs[r.output]);
+    b_.end_for({});
+  }
+
+  // Over `steps` positions at most.
+  std::vector<ValueId> accumulate(const Dim& steps) {
+    const int64_t most = steps.range(symbols_).hi;
+    const bool cascade =
+        most > kSteps && std::any_of(reductions_.begin(), reductions_.end(), [&](NodeId n) {
+          const Node& node = region_.nodes.at(n);
+          return is_float(node.dtype) && node.op == ir::OpCode::reduce_sum;
+        });
+    int outer = 0;
+    int64_t reach = kSteps;
+    while (cascade && outer + 1 < kLevels && most > reach) {
+      reach *= kSteps;
+      outer++;
+    }
+    return level(outer, reach / kSteps, first_, last_);
+  }
+
+  // Sums [first, last): `outer` more loops inside, each of whose passes covers `span` positions.
+  std::vector<ValueId> level(int outer, int64_t span, IndexId first, IndexId last) {
+    const IndexId count = b_.add(last, b_.mul(first, b_.cst(-1)));
+    if (outer == 0) {
+      const IndexId together = b_.div(b_.max(count, b_.cst(0)), b_.cst(kTogether));
+      const std::vector<ValueId> sums = loop(b_.cst(0), together, identities(), [&](IndexId k) {
+        return steps(b_.add(first, b_.mul(k, b_.cst(kTogether))));
+      });
+      const IndexId rest = b_.add(first, b_.mul(together, b_.cst(kTogether)));
+      return loop(rest, last, sums, [&](IndexId i) { return step(i); });
+    }
+    const IndexId passes = b_.div(b_.add(count, b_.cst(span - 1)), b_.cst(span));
+    return loop(b_.cst(0), passes, identities(), [&](IndexId pass) {
+      const IndexId from = b_.add(first, b_.mul(pass, b_.cst(span)));
+      const IndexId to = b_.min(b_.add(from, b_.cst(span)), last);
+      return level(outer - 1, span / kSteps, from, to);
+    });
+  }
+
+  std::vector<ValueId> identities() {
+    std::vector<ValueId> init;
+    for (const NodeId n : reductions_) {
+      const Node& node = region_.nodes.at(n);
+      init.push_back(b_.constant(reduction_identity(node.op, node.dtype), {column_.axis}));
+    }
+    return init;
+  }
+
+  std::vector<ValueId> combine(const std::vector<ValueId>& a, std::vector<ValueId> b) {
+    for (size_t i = 0; i < b.size(); i++) {
+      const Node& node = region_.nodes.at(reductions_[i]);
+      b[i] = b_.pointwise(combining_op(node.op), node.dtype, {a[i], b[i]});
+    }
+    return b;
+  }
+
+  std::vector<ValueId> loop(IndexId lo, IndexId hi, std::vector<ValueId> init,
+                            const std::function<std::vector<ValueId>(IndexId)>& body) {
+    b_.begin_for(lo, hi, std::move(init));
+    const std::vector<ValueId> carried = b_.for_carried();
+    return b_.end_for(combine(carried, body(b_.scalar(b_.for_index()))));
+  }
+
+  std::vector<ValueId> step(IndexId i) {
+    Emitter emit = emitter();
+    bind_flat(b_, emit, region_, reduced_, i, 0);
+    if (!checked_) emit_checks(b_, emit, region_.checks);
+    std::vector<ValueId> out;
+    for (const NodeId n : reductions_) out.push_back(emit.full(region_.nodes.at(n).args[0]));
+    return out;
+  }
+
+  // The positions from i on, pairwise.
+  std::vector<ValueId> steps(IndexId i) {
+    std::vector<std::vector<ValueId>> parts;
+    for (int64_t k = 0; k < kTogether; k++) parts.push_back(step(b_.add(i, b_.cst(k))));
+    for (size_t left = parts.size(); left > 1; left /= 2)
+      for (size_t k = 0; k < left / 2; k++) parts[k] = combine(parts[2 * k], parts[2 * k + 1]);
+    return parts[0];
+  }
+
+  const passes::KernelRequest& request_;
+  const Region& region_;
+  const SymbolTable& symbols_;
+  tile::TileBuilder b_;
+  Buffers buffers_;
+  std::vector<std::vector<NodeId>> levels_;
+  Flat reduced_, rows_, columns_;
+  IndexId row_, first_, last_;
+  BlockedAxis column_;
+  std::vector<Result> wide_, narrow_;
+  std::vector<NodeId> reductions_;  // of the level at hand
+  std::vector<std::pair<NodeId, ValueId>> totals_;
+  bool checked_ = false;
+};
+
+}  // namespace
+
+bool runs_across(const Region& r) {
+  const auto kept = r.vars_of(Role::Free), reduced = r.vars_of(Role::Reduced);
+  if (kept.empty() || reduced.empty()) return false;
+  int across = 0;
+  for (uint32_t i = 0; i < r.nodes.size(); i++) {
+    const Node& n = r.nodes.at(NodeId(i));
+    if (n.kind != NodeKind::Load || !r.live[i]) continue;
+    const bool varies = std::any_of(reduced.begin(), reduced.end(), [&](const IterVar& v) {
+      return !n.index.factor(v.atom).is_const(0);
+    });
+    across += varies && n.index.factor(kept.back().atom).is_const(1);
+    across -= n.index.factor(reduced.back().atom).is_const(1);
+  }
+  return across > 0;
+}
+
+tile::Program emit_across(const passes::KernelRequest& request, const Region& region,
+                          const Target& target) {
+  return AcrossKernel(request, region).run(target);
+}
+
+}  // namespace poot::codegen

@@ -1,0 +1,98 @@
+// Reductions across memory: one accumulator a column, several levels of reductions, results for
+// every position. The tile program against the oracle, its lowering against the tile program.
+#include "tile_harness.h"
+
+namespace poot::testing {
+namespace {
+
+using passes::RequestKind;
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+const char* kSoftmax = R"(graph @s(%x: f32[R,N]) -> (f32[R,N]) {
+  %0 = reduce_max %x {axes=[1], keepdim=true} : f32[R,1]
+  %1 = sub %x, %0 : f32[R,N]
+  %2 = exp %1 : f32[R,N]
+  %3 = reduce_sum %2 {axes=[1], keepdim=true} : f32[R,1]
+  %4 = div %2, %3 : f32[R,N]
+  return %4
+})";
+
+// x [R, N] lying as [N, R].
+ir::Layout across(int64_t rows) {
+  return {{1, rows}, 0, 4};
+}
+
+TEST(Across, softmax_over_leading_memory) {
+  for (const int64_t rows : {1, 17, 64, 200})
+    for (const int64_t n : {1, 3, 4, 33, 70, 1100}) {
+      const tile::Program p = run_tile_case(
+          {.kind = RequestKind::Row,
+           .graph = with(with(kSoftmax, "R", std::to_string(rows)), "N", std::to_string(n)),
+           .inputs = {{0, across(rows)}},
+           .outputs = {{0, across(rows)}},
+           .tolerance = 1e-5});
+      // Columns of the tile are the rows of the request.
+      if (rows > 1 && n > 1) {
+        EXPECT_LE(p.axes[0].capacity, 512);
+      }
+    }
+}
+
+TEST(Across, results_may_lie_the_other_way) {
+  run_tile_case({.kind = RequestKind::Row,
+                 .graph = with(with(kSoftmax, "R", "70"), "N", "33"),
+                 .inputs = {{0, across(70)}},
+                 .tolerance = 1e-5});
+}
+
+TEST(Across, symbolic_sizes) {
+  for (const int64_t rows : {0, 1, 65})
+    for (const int64_t n : {1, 5, 90})
+      run_tile_case(
+          {.kind = RequestKind::Row,
+           .graph = with(with(R"(graph @s(s0 in [0, inf] hint 600, s1 in [1, inf] hint 300,
+                                                   %x: f32[R,N]) -> (f32[R,1], f32[R,N]) {
+                       %0 = reduce_sum %x {axes=[1], keepdim=true} : f32[R,1]
+                       %1 = sub %x, %0 : f32[R,N]
+                       return %0, %1
+                     })",
+                              "R", "s0"),
+                         "N", "s1"),
+           .symbols = {rows, n},
+           .inputs = {{0, {{1, Dim::symbol(0)}, 0, 4}}},
+           .outputs = {{1, {{1, Dim::symbol(0)}, 0, 4}}},
+           .tolerance = 1e-5});
+}
+
+TEST(Across, largest_with_its_place) {
+  run_tile_case({.kind = RequestKind::Row,
+                 .graph = R"(graph @m(%x: f32[100,50]) -> (f32[100,1], i64[100,1]) {
+    %0 = reduce_max %x {axes=[1], keepdim=true} : f32[100,1]
+    %1 = eq %x, %0 : bool[100,50]
+    %2 = iota {dtype=i64, size=50, start=0, step=1} : i64[50]
+    %3 = select %1, %2, i64 50 : i64[100,50]
+    %4 = reduce_min %3 {axes=[1], keepdim=true} : i64[100,1]
+    return %0, %4
+  })",
+                 .inputs = {{0, across(100)}}});
+}
+
+TEST(Across, narrow_types_accumulate_in_f32) {
+  for (const char* d : {"bf16", "f16", "f64"})
+    run_tile_case({.kind = RequestKind::Reduce,
+                   .graph = with(R"(graph @r(%x: T[77,96]) -> (T[96], T[96]) {
+      %0 = reduce_sum %x {axes=[0], keepdim=false} : T[96]
+      %1 = reduce_max %x {axes=[0], keepdim=false} : T[96]
+      return %0, %1
+    })",
+                                 "T", d),
+                   .tolerance = d[0] == 'b' ? 1e-2 : 1e-3});
+}
+
+}  // namespace
+}  // namespace poot::testing
