@@ -241,8 +241,8 @@ void Planner::region() {
   KernelRequest request{kind_of(graph_, *eqn_), region_name(*eqn_->body), eqn_->body};
   std::vector<Place> inputs;
   for (const Operand& o : eqn_->inputs) inputs.push_back(place_of(o));
-  if (context_.target.isa == Isa::X86 && request.kind != RequestKind::Elementwise)
-    if (const auto split = split_reduction(*eqn_->body))
+  if (request.kind != RequestKind::Elementwise)
+    if (const auto split = split_reduction(*eqn_->body, context_.target))
       return split_region(*split, request.name, inputs);
   const std::vector<Place> outputs = place_results(request, inputs);
   const KernelId kernel = generate(std::move(request), inputs, outputs);

@@ -26,6 +26,11 @@ constexpr int64_t kPart = 32768;  // elements of a part, about
 constexpr int64_t kEnoughBlocks = 16;
 constexpr int64_t kColumns = 64;  // kept elements side by side that one block takes together
 constexpr int64_t kMostParts = 4096;
+// A GPU wants this many blocks, and parts that are long enough to be worth a block: for rows,
+// elements; for columns, positions, of which a thread takes all.
+constexpr int64_t kGpuBlocks = 264;
+constexpr int64_t kGpuColumns = 1024;  // of a block
+constexpr int64_t kGpuRowPart = 65536, kGpuColumnPart = 64;
 
 bool is_reduction(const Eqn& e) {
   return e.info().kind == OpKind::Reduce;
@@ -43,9 +48,21 @@ std::vector<bool> after_reductions(const ir::Graph& body) {
   return after;
 }
 
+std::optional<Dim> gpu_parts(int64_t rows, const Dim& reduced, bool trailing,
+                             const SymbolTable& symbols) {
+  const int64_t blocks = trailing ? rows : (rows + kGpuColumns - 1) / kGpuColumns;
+  const int64_t wanted = (kGpuBlocks + blocks - 1) / blocks;
+  const int64_t least = trailing ? kGpuRowPart : kGpuColumnPart;
+  const int64_t hint = reduced.hint(symbols);
+  if (2 * blocks > kGpuBlocks || hint < 2 * least) return std::nullopt;
+  const int64_t positions = std::max(least, (hint + wanted - 1) / wanted);
+  if (!reduced.is_const()) return Dim::max(Dim::ceildiv(reduced, positions), 1);
+  return Dim((hint + positions - 1) / positions);
+}
+
 // The parts of a reduction of `shape` over `axes`; nullopt: do not split.
 std::optional<Dim> parts_of(const Shape& shape, std::vector<int64_t> axes,
-                            const SymbolTable& symbols) {
+                            const SymbolTable& symbols, Isa isa) {
   Dim kept = 1, reduced = 1;
   bool trailing = true, seen = false;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -56,6 +73,7 @@ std::optional<Dim> parts_of(const Shape& shape, std::vector<int64_t> axes,
   }
   if (!kept.is_const()) return std::nullopt;
   const int64_t rows = std::max<int64_t>(kept.value(), 1);
+  if (isa == Isa::Ptx) return gpu_parts(rows, reduced, trailing, symbols);
   const int64_t blocks = trailing ? rows : (rows + kColumns - 1) / kColumns;
   if (blocks >= kEnoughBlocks || rows * reduced.hint(symbols) < 2 * kPart) return std::nullopt;
   const int64_t positions = std::max<int64_t>(kPart * blocks / rows, 1);  // of a part
@@ -65,7 +83,8 @@ std::optional<Dim> parts_of(const Shape& shape, std::vector<int64_t> axes,
 
 class Splitter {
  public:
-  explicit Splitter(const ir::Graph& body) : body_(body), after_(after_reductions(body)) {}
+  Splitter(const ir::Graph& body, Isa isa)
+      : body_(body), isa_(isa), after_(after_reductions(body)) {}
 
   std::optional<SplitReduction> run() {
     for (const Eqn& e : body_.eqns()) {
@@ -85,7 +104,7 @@ class Splitter {
   bool add(const Eqn& e) {
     if (!ir::is_value(e.inputs[0]) || after_[std::get<ValueId>(e.inputs[0]).index]) return false;
     const auto parts = parts_of(body_.type(e.inputs[0]).shape, e.attr<std::vector<int64_t>>("axes"),
-                                body_.symbols());
+                                body_.symbols(), isa_);
     if (!parts) return false;
     Shape kept;
     const Shape& shape = body_.type(e.inputs[0]).shape;
@@ -185,6 +204,7 @@ class Splitter {
   }
 
   const ir::Graph& body_;
+  const Isa isa_;
   const std::vector<bool> after_;
   std::vector<const Eqn*> reductions_;
   std::optional<Dim> parts_;
@@ -193,8 +213,8 @@ class Splitter {
 
 }  // namespace
 
-std::optional<SplitReduction> split_reduction(const ir::Graph& body) {
-  return Splitter(body).run();
+std::optional<SplitReduction> split_reduction(const ir::Graph& body, const Target& target) {
+  return Splitter(body, target.isa).run();
 }
 
 }  // namespace poot::passes

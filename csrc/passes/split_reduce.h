@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/target.h"
 #include "ir/graph.h"
 
 namespace poot::passes {
@@ -22,7 +23,8 @@ struct SplitReduction {
 };
 
 // nullopt where one kernel has enough blocks, or too little to do, or a reduction needs another.
-// Depends on the body alone, so that sums do not change with threads or machine.
-std::optional<SplitReduction> split_reduction(const ir::Graph& body);
+// Depends on the body and on the kind of target alone, so that sums do not change with threads or
+// machine.
+std::optional<SplitReduction> split_reduction(const ir::Graph& body, const Target& target);
 
 }  // namespace poot::passes

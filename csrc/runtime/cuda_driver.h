@@ -40,6 +40,7 @@ inline void* const kParamBytes = reinterpret_cast<void*>(2);
 inline void* const kParamEnd = nullptr;
 
 enum Code : Status {
+  kInvalidValue = 1,
   kOutOfMemory = 2,
   kNotInitialized = 3,
   kNoDevice = 100,

@@ -19,8 +19,10 @@ struct CudaLaunch {
   uint32_t first, words;  // parameters: a stretch of the recording's words, buffers first
 };
 
-// Kernel nodes in a row, each behind the one before.
+// Kernel nodes in a row, each behind the one before. The graph lives as long as what was made of
+// it: nodes are patched through it.
 struct ReplayGraph {
+  Graph graph = nullptr;
   GraphExec exec = nullptr;
   std::vector<GraphNode> nodes;  // by launch
   std::vector<uint64_t> words;   // parameters that the nodes hold

@@ -47,6 +47,7 @@ void CudaDevice::forget(const CudaRecording& recording) {
   if (!recording.graph.exec) return;
   const Current current(driver_, context_);
   driver_.graph_exec_destroy(recording.graph.exec);
+  driver_.graph_destroy(recording.graph.graph);
 }
 
 bool CudaDevice::take_fault(const CudaRecording& recording, Fault& fault) {
@@ -114,22 +115,22 @@ void CudaDevice::run_graph(const CudaRecording& r, std::vector<uint64_t>& words,
 
 void CudaDevice::build_graph(const CudaRecording& r, std::vector<uint64_t>& words) {
   ReplayGraph g;
-  Graph graph = nullptr;
-  driver_.check(driver_.graph_create(&graph, 0), "making a graph");
+  driver_.check(driver_.graph_create(&g.graph, 0), "making a graph");
   const auto end = [this](Graph* p) { driver_.graph_destroy(*p); };
-  const std::unique_ptr<Graph, decltype(end)> ends(&graph, end);
+  std::unique_ptr<Graph, decltype(end)> unfinished(&g.graph, end);
   for (const CudaLaunch& l : r.launches) {
     Packed packed(words.data() + l.first, l.words);
     const KernelNode n = node(l, packed);
     GraphNode made = nullptr;
     driver_.check(
-        driver_.graph_add_kernel(&made, graph, g.nodes.empty() ? nullptr : &g.nodes.back(),
+        driver_.graph_add_kernel(&made, g.graph, g.nodes.empty() ? nullptr : &g.nodes.back(),
                                  g.nodes.empty() ? 0 : 1, &n),
         "adding a kernel to a graph");
     g.nodes.push_back(made);
   }
-  driver_.check(driver_.graph_instantiate(&g.exec, graph, 0), "instantiating a graph");
+  driver_.check(driver_.graph_instantiate(&g.exec, g.graph, 0), "instantiating a graph");
   g.words = words;
+  unfinished.release();
   r.graph = std::move(g);
 }
 

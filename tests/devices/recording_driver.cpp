@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 
 namespace poot::testing {
 
@@ -12,11 +13,13 @@ using namespace runtime::cuda;
 namespace {
 
 // The one recording driver that lives, and what its functions keep.
+struct Nodes;
 struct State {
   RecordingDriver* driver = nullptr;
   std::mutex mutex;
   std::vector<std::string> calls;
   std::map<std::string, Status> failures;
+  std::set<Nodes*> graphs;
   int made = 0;
 };
 State& state() {
@@ -30,6 +33,7 @@ struct Node {
 };
 struct Nodes {
   std::vector<std::shared_ptr<Node>> nodes;
+  Nodes* source = nullptr;  // of an executable graph: what it was made of
 };
 
 std::vector<uint64_t> words_of(void** extra) {
@@ -179,10 +183,17 @@ void fill_work(Driver& d) {
 
 void fill_graphs(Driver& d) {
   d.graph_create = [](Graph* g, unsigned) {
-    return call("graph_create", "", [&] { *g = reinterpret_cast<Graph>(new Nodes); });
+    return call("graph_create", "", [&] {
+      auto* made = new Nodes;
+      state().graphs.insert(made);
+      *g = reinterpret_cast<Graph>(made);
+    });
   };
   d.graph_destroy = [](Graph g) {
-    return call("graph_destroy", "", [&] { delete reinterpret_cast<Nodes*>(g); });
+    return call("graph_destroy", "", [&] {
+      state().graphs.erase(reinterpret_cast<Nodes*>(g));
+      delete reinterpret_cast<Nodes*>(g);
+    });
   };
   d.graph_add_kernel = [](GraphNode* made, Graph g, const GraphNode* before, size_t count,
                           const KernelNode* params) {
@@ -201,12 +212,15 @@ void fill_graphs(Driver& d) {
   };
   d.graph_instantiate = [](GraphExec* exec, Graph g, unsigned long long) {
     return call("graph_instantiate", "graph_instantiate", [&] {
-      *exec = reinterpret_cast<GraphExec>(new Nodes(*reinterpret_cast<Nodes*>(g)));
+      auto* made = new Nodes(*reinterpret_cast<Nodes*>(g));
+      made->source = reinterpret_cast<Nodes*>(g);
+      *exec = reinterpret_cast<GraphExec>(made);
     });
   };
   d.graph_set_kernel = [](GraphExec exec, GraphNode node, const KernelNode* params) {
     const auto words = words_of(params->extra);
     auto& nodes = reinterpret_cast<Nodes*>(exec)->nodes;
+    if (!state().graphs.contains(reinterpret_cast<Nodes*>(exec)->source)) return int{kInvalidValue};
     size_t i = 0;
     while (i < nodes.size() && reinterpret_cast<GraphNode>(nodes[i].get()) != node) ++i;
     return call("graph_set_kernel", "graph_set_kernel " + std::to_string(i),

@@ -10,7 +10,7 @@ namespace {
 using passes::split_reduction;
 
 std::optional<passes::SplitReduction> split(const std::string& text) {
-  return split_reduction(ir::parse_graph(text));
+  return split_reduction(ir::parse_graph(text), Target::parse("x86-64-v3"));
 }
 
 // Runs the parts' tile program (and its lowerings), then the oracle on the totals.
@@ -18,7 +18,7 @@ void run_split(const std::string& text, std::vector<int64_t> symbols = {},
                std::vector<std::pair<size_t, ir::Layout>> layouts = {}, double tolerance = 1e-4) {
   SCOPED_TRACE(text);
   const ir::Graph body = ir::parse_graph(text);
-  const auto s = split_reduction(body);
+  const auto s = split_reduction(body, Target::parse("x86-64-v3"));
   ASSERT_TRUE(s);
   TileCase c{.kind = passes::RequestKind::Reduce,
              .graph = s->partial->str(),

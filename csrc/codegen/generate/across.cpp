@@ -17,6 +17,7 @@
 
 #include "codegen/generate/reduction.h"
 #include "codegen/generate/spread.h"
+#include "codegen/lower/gpu_threads.h"
 #include "support/errors.h"
 
 namespace poot::codegen {
@@ -31,12 +32,15 @@ constexpr int kLevels = 4;        // nested accumulators at most
 constexpr int64_t kAcrossColumns = 512;  // accumulators of a block at most: they stay in L1
 constexpr int64_t kNarrowest = 64;       // columns of a block at least: whole cache lines
 constexpr int64_t kBlocksPerCore = 4;
+constexpr int64_t kAcrossThreads = 128;  // of a GPU's block, each with a vector of columns
 constexpr int64_t kBand = 1 << 17;  // elements of a band that is walked several times
 
 // Columns of a block: narrow enough that every core gets some. How columns are divided does not
 // change any sum.
 int64_t across_columns(const Dim& rows, const Dim& columns, const SymbolTable& symbols,
                        const Target& target, int64_t most) {
+  if (target.isa == Isa::Ptx)
+    return column_capacity(columns, symbols, kAcrossThreads * kLongestVector);
   const int64_t wanted = kBlocksPerCore * target.cores;
   const int64_t bands = std::max<int64_t>(1, wanted / std::max<int64_t>(rows.hint(symbols), 1));
   const int64_t width = (columns.hint(symbols) / bands + 63) / 64 * 64;

@@ -20,17 +20,19 @@ using tile::IndexId;
 using tile::ValueId;
 
 constexpr int64_t kChunk = 4096;
+constexpr int64_t kGpuChunk = 65536;  // the threads of a block meet once in each
 constexpr int64_t kGroup = 64;
 
 class PartialRows {
  public:
-  PartialRows(const passes::KernelRequest& request, const Region& region)
+  PartialRows(const passes::KernelRequest& request, const Region& region, const Target& target)
       : request_(request),
         region_(region),
         symbols_(request.body->symbols()),
         b_(request.name, symbols_),
         buffers_(declare_buffers(b_, request)),
-        rows_(flatten(region, region.vars_of(Role::Free))) {
+        rows_(flatten(region, region.vars_of(Role::Free))),
+        chunk_(target.isa == Isa::Ptx ? kGpuChunk : kChunk) {
     std::vector<IterVar> reduced = region.vars_of(Role::Reduced);
     columns_ = flatten(region, {reduced.back()});
     reduced.pop_back();
@@ -41,7 +43,7 @@ class PartialRows {
   }
 
   tile::Program run() {
-    const Dim chunks = Dim::max(Dim::ceildiv(columns_.size, kChunk), 1);
+    const Dim chunks = Dim::max(Dim::ceildiv(columns_.size, chunk_), 1);
     chunks_ = b_.dim(chunks);
     const Dim runs = outer_.size * chunks, own = Dim::ceildiv(runs, request_.parts);
     b_.grid(0, request_.parts);
@@ -69,7 +71,7 @@ class PartialRows {
     const IndexId results = b_.mul(part, b_.dim(rows_.size));
     for (const Result& r : region_.results)
       emit_result(b_, emit, r, buffers_.outputs[r.output], results);
-    const int64_t width = std::min<int64_t>(columns_.size.hint(symbols_), kChunk);
+    const int64_t width = std::min<int64_t>(columns_.size.hint(symbols_), chunk_);
     b_.program().block_elems = std::max<int64_t>(own.hint(symbols_) * width, 1);
     b_.program().schedule.streaming_rows = true;
     return b_.finish();
@@ -95,10 +97,10 @@ class PartialRows {
 
   std::vector<ValueId> reduce_run(IndexId u) {
     const IndexId chunk = b_.mod(u, chunks_), outer = b_.div(u, chunks_);
-    const IndexId first = b_.mul(chunk, b_.cst(kChunk)), size = b_.dim(columns_.size);
+    const IndexId first = b_.mul(chunk, b_.cst(chunk_)), size = b_.dim(columns_.size);
     const IndexId left = b_.add(size, b_.mul(first, b_.cst(-1)));
-    const AxisId c = b_.axis("c", std::clamp<int64_t>(columns_.size.range(symbols_).hi, 1, kChunk),
-                             b_.min(b_.cst(kChunk), left));
+    const AxisId c = b_.axis("c", std::clamp<int64_t>(columns_.size.range(symbols_).hi, 1, chunk_),
+                             b_.min(b_.cst(chunk_), left));
     Emitter emit(b_, region_, {c}, buffers_.inputs);
     bind_flat(b_, emit, region_, rows_, row_, 0);
     bind_flat(b_, emit, region_, outer_, outer, 0);
@@ -118,14 +120,16 @@ class PartialRows {
   tile::TileBuilder b_;
   Buffers buffers_;
   Flat rows_, columns_, outer_;
+  const int64_t chunk_;
   IndexId row_, chunks_;
   std::vector<NodeId> reductions_;
 };
 
 }  // namespace
 
-tile::Program emit_partial_rows(const passes::KernelRequest& request, const Region& region) {
-  return PartialRows(request, region).run();
+tile::Program emit_partial_rows(const passes::KernelRequest& request, const Region& region,
+                                const Target& target) {
+  return PartialRows(request, region, target).run();
 }
 
 }  // namespace poot::codegen

@@ -14,9 +14,8 @@ tile::Program generate_reduce(const passes::KernelRequest& request, const Target
   const auto shape = reduction_shape(*request.body);
   if (!shape) return generate_elementwise(request, target);
   const Region region = reduction_region(request, *shape, false);
-  // A GPU's threads have no arrays for the accumulators of several columns.
-  if (target.isa == Isa::X86 && runs_across(region)) return emit_across(request, region, target);
-  if (!request.parts.is_const(1)) return emit_partial_rows(request, region);
+  if (runs_across(region)) return emit_across(request, region, target);
+  if (!request.parts.is_const(1)) return emit_partial_rows(request, region, target);
   return emit_rows(request, region, target, kResident);
 }
 

@@ -38,6 +38,7 @@ tile::Program emit_across(const passes::KernelRequest& request, const Region& re
                           const Target& target);
 
 // One part of the reduced positions a block, for reductions of few rows: see partial_rows.cpp.
-tile::Program emit_partial_rows(const passes::KernelRequest& request, const Region& region);
+tile::Program emit_partial_rows(const passes::KernelRequest& request, const Region& region,
+                                const Target& target);
 
 }  // namespace poot::codegen

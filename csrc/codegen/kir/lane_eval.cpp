@@ -171,7 +171,14 @@ F float_op(const Inst& i, F a, F b, F c, int32_t n) {
     case Op::fmantissa:
       return split_mantissa(a);
     case Op::frecip:
+    case Op::frecip_approx:
       return F{1} / a;
+    case Op::fexp2_approx:
+      return std::exp2(a);
+    case Op::fdiv_approx:
+      return a / b;
+    case Op::fsqrt_approx:
+      return std::sqrt(a);
     default:
       throw InternalError("no lane of " + std::string(op_info(i.op).name));
   }

@@ -89,9 +89,35 @@ llvm::Value* Emitter::exchange(const kir::Inst& i, Intrinsic::ID id) {
   return all;
 }
 
+// Lane by lane: the instructions take scalars.
+llvm::Value* Emitter::approximate(const kir::Inst& i, Intrinsic::ID id, bool overloaded) {
+  const unsigned n = lanes(arg(i, 0));
+  const auto one = [&](unsigned l) -> llvm::Value* {
+    std::vector<llvm::Value*> args;
+    for (size_t a = 0; a < i.args.size(); ++a) {
+      Value* v = arg(i, a);
+      args.push_back(n == 1 ? v : b_.CreateExtractElement(v, uint64_t{l}));
+    }
+    llvm::Type* f32 = b_.getFloatTy();
+    return overloaded ? b_.CreateIntrinsic(id, {f32}, args) : b_.CreateIntrinsic(f32, id, args);
+  };
+  if (n == 1) return one(0);
+  Value* all = llvm::PoisonValue::get(arg(i, 0)->getType());
+  for (unsigned l = 0; l < n; ++l) all = b_.CreateInsertElement(all, one(l), uint64_t{l});
+  return all;
+}
+
 bool Emitter::emit_workgroup(const kir::Inst& i) {
   if (features_.isa != Isa::Ptx) return false;
   switch (i.op) {
+    case Op::fexp2_approx:
+      return set(i, approximate(i, Intrinsic::nvvm_ex2_approx, true)), true;
+    case Op::frecip_approx:
+      return set(i, approximate(i, Intrinsic::nvvm_rcp_approx_ftz_f, false)), true;
+    case Op::fdiv_approx:
+      return set(i, approximate(i, Intrinsic::nvvm_div_full, false)), true;
+    case Op::fsqrt_approx:
+      return set(i, approximate(i, Intrinsic::nvvm_sqrt_approx_f, false)), true;
     case Op::thread_id:
       return set(i, b_.CreateIntrinsic(Intrinsic::nvvm_read_ptx_sreg_tid_x, {})), true;
     case Op::barrier:

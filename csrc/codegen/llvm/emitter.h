@@ -42,6 +42,7 @@ class Emitter {
   void emit_ptx_entry();
   bool emit_workgroup(const kir::Inst& i);
   Value* exchange(const kir::Inst& i, llvm::Intrinsic::ID id);
+  llvm::Value* approximate(const kir::Inst& i, llvm::Intrinsic::ID id, bool overloaded);
 
   // emit_control.cpp
   void emit_block(const kir::Block& block);

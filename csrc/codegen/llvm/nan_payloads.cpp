@@ -56,6 +56,10 @@ bool Emitter::nan_is_narrowable(const kir::Inst& i) const {
     case Op::fmax:
     case Op::fcopysign:
     case Op::frecip:
+    case Op::fexp2_approx:
+    case Op::frecip_approx:
+    case Op::fdiv_approx:
+    case Op::fsqrt_approx:
     case Op::splat:
     case Op::extract:
     case Op::insert:

@@ -48,6 +48,9 @@ class BlockLowering {
  protected:
   // --- the target's part
   virtual void begin() {}
+  virtual void program_body() { block(facts_.program().body, {}); }
+  // Passes of a loop without loops inside that are emitted side by side.
+  virtual int64_t passes_together() const { return 1; }
   // Whether values may be kept in private arrays; where not, what needs one is Unsupported.
   virtual bool has_arrays() const { return true; }
   // `body` at every coordinate of a row axis that is the calling thread's.
@@ -61,6 +64,7 @@ class BlockLowering {
   void block_body(const tile::Block& b, std::span<const std::optional<KeptTile>> carried);
   std::vector<tile::AxisId> axes_around_loops(const tile::Block& b) const;
   void loop(const tile::Inst& inst);
+  uint16_t lanes_at(tile::ValueId v) const;
   void at_coordinate(tile::AxisId axis, kir::ValueId i, const std::function<void()>& body);
 
   // roots.cpp: what a run has to do

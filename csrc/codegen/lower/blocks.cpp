@@ -3,6 +3,8 @@
 // with a column live in private arrays that the loop's last phase overwrites.
 #include "codegen/lower/block_lowering.h"
 
+#include <algorithm>
+
 namespace poot::codegen {
 
 namespace lowering {
@@ -27,7 +29,7 @@ BlockLowering::BlockLowering(const tile::Program& program, const Target& target)
 
 kir::Kernel BlockLowering::run() {
   begin();
-  block(facts_.program().body, {});
+  program_body();
   kir::verify_or_throw(kernel_);
   return std::move(kernel_);
 }
@@ -116,6 +118,11 @@ void BlockLowering::row_loop(tile::AxisId axis, const std::function<void()>& bod
   });
 }
 
+// A value with the vector axis that is bound around the loop has a vector's lanes.
+uint16_t BlockLowering::lanes_at(tile::ValueId v) const {
+  return emit_.varies(facts_.axes(v)) ? emit_.lanes() : uint16_t{1};
+}
+
 void BlockLowering::loop(const tile::Inst& inst) {
   const tile::Block& body = inst.blocks.at(0);
   const size_t n = inst.args.size();
@@ -125,7 +132,7 @@ void BlockLowering::loop(const tile::Inst& inst) {
   for (size_t i = 0; i < n; ++i) {
     const std::vector<tile::AxisId> axes = unbound_axes(inst.results[i], false);
     if (axes.empty()) {
-      init.push_back(emit_.exact(inst.args[i]));
+      init.push_back(emit_.exact(inst.args[i], lanes_at(inst.results[i])));
       continue;
     }
     arrays[i] = new_array(inst.results[i], axes);
@@ -133,25 +140,46 @@ void BlockLowering::loop(const tile::Inst& inst) {
     fills.push_back(std::move(r));
   }
   run_roots(std::move(fills));
-  const KValue lo = emit_.index(inst.index), hi = emit_.index(inst.index_hi), one = emit_.i64(1);
-  const auto results = emit_.builder().for_loop(
-      lo, hi, one, std::move(init), [&](KValue i, std::span<const KValue> carried) {
-        emit_.push_scope();
-        emit_.define(body.params[0], {i, {}});
-        for (size_t k = 0, s = 0; k < n; ++k) {
-          if (arrays[k])
-            emit_.set_kept(body.params[k + 1], arrays[k]);
-          else
-            emit_.define(body.params[k + 1], {carried[s++], {}});
-        }
-        block(body, arrays);
-        std::vector<KValue> next;
-        const tile::Inst& yield = body.insts.back();
-        for (size_t k = 0; k < n; ++k)
-          if (!arrays[k]) next.push_back(emit_.exact(yield.args[k]));
-        emit_.pop_scope();
-        return next;
-      });
+  const auto pass = [&](KValue i, std::span<const KValue> carried) {
+    emit_.push_scope();
+    emit_.define(body.params[0], {i, {}});
+    for (size_t k = 0, s = 0; k < n; ++k) {
+      if (arrays[k])
+        emit_.set_kept(body.params[k + 1], arrays[k]);
+      else
+        emit_.define(body.params[k + 1], {carried[s++], {}});
+    }
+    block(body, arrays);
+    std::vector<KValue> next;
+    const tile::Inst& yield = body.insts.back();
+    for (size_t k = 0; k < n; ++k)
+      if (!arrays[k]) next.push_back(emit_.exact(yield.args[k], lanes_at(inst.results[k])));
+    emit_.pop_scope();
+    return next;
+  };
+  KValue lo = emit_.index(inst.index);
+  const KValue hi = emit_.index(inst.index_hi);
+  kir::KirBuilder& b = emit_.builder();
+  const int64_t together = passes_together();
+  const bool inner = std::none_of(body.insts.begin(), body.insts.end(), is_control);
+  if (together > 1 && inner) {
+    // First whole groups, then what is left.
+    const KValue count = b.emit(kir::Op::isub, {hi, lo});
+    const KValue whole = b.emit(kir::Op::band, {count, emit_.i64(-together)});
+    const KValue first =
+        b.select(b.icmp(kir::Pred::sgt, count, emit_.i64(0)), emit_.add(lo, whole), lo);
+    init = b.for_loop(lo, first, emit_.i64(together), std::move(init),
+                      [&](KValue i, std::span<const KValue> carried) {
+                        std::vector<KValue> next(carried.begin(), carried.end());
+                        emit_.push_scope();
+                        for (int64_t u = 0; u < together; ++u)
+                          next = pass(emit_.add(i, emit_.i64(u)), next);
+                        emit_.pop_scope();
+                        return next;
+                      });
+    lo = first;
+  }
+  const auto results = b.for_loop(lo, hi, emit_.i64(1), std::move(init), pass);
   for (size_t k = 0, s = 0; k < n; ++k) {
     if (arrays[k])
       emit_.set_kept(inst.results[k], arrays[k]);

@@ -27,6 +27,18 @@ void each_access(const tile::Block& b, F&& visit) {
   }
 }
 
+// The column axis of tiles that loops carry, if there are such.
+AxisId carried_columns(const tile::Program& p, const tile::Block& b) {
+  for (const tile::Inst& inst : b.insts) {
+    if (!is_control(inst)) continue;
+    for (tile::ValueId v : inst.results)
+      if (const auto& axes = p.type(v).axes; !axes.empty() && axes.back()) return axes.back();
+    for (const tile::Block& inner : inst.blocks)
+      if (const AxisId a = carried_columns(p, inner)) return a;
+  }
+  return {};
+}
+
 bool has_loops(const tile::Block& b) {
   return std::any_of(b.insts.begin(), b.insts.end(), is_control);
 }
@@ -70,6 +82,9 @@ void GpuLowering::begin() {
   }
   looped_ = looped_ || has_loops(p.body);
   vector_ = static_cast<uint16_t>(choose_vector(columns, capacity));
+  columns_around_ = carried_columns(p, p.body);
+  // Vectors do not reach over the end of the row.
+  if (columns_around_ && !whole_vectors(columns_around_)) vector_ = 1;
   threads_ = gpu_threads(rows, capacity, vector_, facts_.reduced_axes() != 0);
   kernel_.threads = threads_.count();
 
@@ -83,6 +98,34 @@ void GpuLowering::begin() {
   }
   first_column_ = b.icmp(Pred::eq, column_, emit_.i64(0));
   first_element_ = emit_.mul(column_, emit_.i64(vector_));
+}
+
+// Tiles of columns that loops carry are registers: each position of a thread runs the whole block.
+// Nothing is exchanged between threads then.
+void GpuLowering::program_body() {
+  if (!columns_around_) return BlockLowering::program_body();
+  kir::KirBuilder& b = emit_.builder();
+  const KValue n = emit_.extent(columns_around_);
+  const auto at = [&](KValue base) {
+    b.if_else(
+        b.icmp(Pred::slt, base, n),
+        [&] {
+          emit_.push_scope();
+          emit_.bind_vector({columns_around_, base, vector_, {}});
+          BlockLowering::program_body();
+          emit_.unbind_vector(columns_around_);
+          emit_.pop_scope();
+          return std::vector<KValue>{};
+        },
+        [] { return std::vector<KValue>{}; });
+  };
+  if (positions_of(columns_around_) == 1) return at(first_element_);
+  b.for_loop(emit_.i64(0), n, emit_.i64(stride()), {}, [&](KValue first, std::span<const KValue>) {
+    emit_.push_scope();
+    at(emit_.add(first, first_element_));
+    emit_.pop_scope();
+    return std::vector<KValue>{};
+  });
 }
 
 void GpuLowering::row_loop(AxisId axis, const std::function<void()>& body) {
@@ -111,7 +154,7 @@ void GpuLowering::effects(const Root& root) {
   const KValue before = emit_.predicate();
   KValue writer = before;
   if (root.kind == Root::Store || root.kind == Root::Check) {
-    if (!root.column) writer = emit_.both(writer, first_column_);
+    if (!root.column && !columns_around_) writer = emit_.both(writer, first_column_);
     if (threads_.rows > 1 && !emit_.bound(row_axis_)) writer = emit_.both(writer, first_row_);
   }
   if (writer == before) return BlockLowering::effects(root);

@@ -21,6 +21,8 @@ class GpuLowering final : public BlockLowering {
  private:
   // gpu.cpp: threads and rows
   void begin() override;
+  void program_body() override;
+  int64_t passes_together() const override { return columns_around_ ? 4 : 1; }
   bool has_arrays() const override { return false; }
   void row_loop(tile::AxisId axis, const std::function<void()>& body) override;
   void effects(const Root& root) override;
@@ -58,8 +60,10 @@ class GpuLowering final : public BlockLowering {
 
   GpuThreads threads_;
   uint16_t vector_ = 1;
-  bool looped_ = false;    // a reduction may be reached again by threads ahead of others
-  tile::AxisId row_axis_;  // the axis that threads share out, if threads_.rows > 1
+  tile::AxisId columns_around_;  // the column axis that a thread's positions of are walked outside
+                                 // of all loops, if its tiles are carried through them
+  bool looped_ = false;          // a reduction may be reached again by threads ahead of others
+  tile::AxisId row_axis_;        // the axis that threads share out, if threads_.rows > 1
   kir::ValueId row_, column_, first_element_;  // i64: place in the workgroup; column_ * vector_
   kir::ValueId first_row_, first_column_;      // i1: the place is 0
   std::map<uint32_t, Resident> resident_;      // by column axis, while the phases of a row are open

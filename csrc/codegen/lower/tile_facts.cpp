@@ -33,6 +33,8 @@ TileFacts::TileFacts(const tile::Program& program) : program_(program) {
   for (const tile::Axis& a : program.axes) index_values(a.extent, extents);
   for (ValueId v : extents) live_[v.index] = escapes_[v.index] = 1;
   mark_live(program.body);
+  ends_narrow_.assign(program.types.size(), 1);
+  mark_wide(program.body);
 }
 
 AxisSet TileFacts::axes_of(const tile::Type& type) {
@@ -159,6 +161,51 @@ void TileFacts::mark_live(const tile::Block& block) {
     if (!needed) continue;
     for (ValueId v : operands(inst)) live_[v.index] = 1;
     for (const tile::Block& b : inst.blocks) mark_live(b);
+  }
+}
+
+namespace {
+
+// A relative error of an operand is one of the result, no larger.
+bool passes_error_on(const tile::Inst& inst) {
+  if (inst.op == tile::Op::broadcast) return true;
+  if (inst.op == tile::Op::reduce)
+    return inst.pointwise == ir::OpCode::reduce_sum || inst.pointwise == ir::OpCode::reduce_max;
+  if (inst.op != tile::Op::pointwise) return false;
+  switch (inst.pointwise) {
+    case ir::OpCode::add:
+    case ir::OpCode::mul:
+    case ir::OpCode::div:
+    case ir::OpCode::neg:
+    case ir::OpCode::select:
+    case ir::OpCode::sqrt:
+    case ir::OpCode::rsqrt:
+    case ir::OpCode::reciprocal:
+    case ir::OpCode::maximum:
+    case ir::OpCode::minimum:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool rounds_to_half(const tile::Inst& inst) {
+  return inst.op == tile::Op::pointwise && inst.pointwise == ir::OpCode::cast &&
+         (inst.dtype == DType::F16 || inst.dtype == DType::BF16);
+}
+
+}  // namespace
+
+// Backwards, so that what becomes of a result is known before its operands are looked at.
+void TileFacts::mark_wide(const tile::Block& block) {
+  for (auto it = block.insts.rbegin(); it != block.insts.rend(); ++it) {
+    const tile::Inst& inst = *it;
+    for (const tile::Block& b : inst.blocks) mark_wide(b);
+    if (rounds_to_half(inst)) continue;
+    const bool follows = passes_error_on(inst) && ends_narrow_[inst.results[0].index] != 0 &&
+                         program_.type(inst.results[0]).dtype == DType::F32;
+    if (follows) continue;
+    for (ValueId v : operands(inst)) ends_narrow_[v.index] = 0;
   }
 }
 

@@ -30,6 +30,9 @@ class TileFacts {
   AxisSet deps(tile::ValueId v) const { return deps_.at(v.index); }
   AxisSet deps(tile::IndexId i) const { return index_deps_.at(i.index); }
   AxisSet deps(const tile::Mask& mask) const;
+  // An f32 value that reaches memory only after it was rounded to f16 or bf16, by operations that
+  // do not magnify its error.
+  bool ends_narrow(tile::ValueId v) const { return ends_narrow_.at(v.index); }
   // Axes named by a type, without unit axes.
   AxisSet axes(tile::ValueId v) const { return axes_of(program_.type(v)); }
   static AxisSet axes_of(const tile::Type& type);
@@ -59,11 +62,12 @@ class TileFacts {
   AxisSet possibly_empty(const tile::Type& type) const;
   void compute_index_deps(uint32_t count);
   void mark_live(const tile::Block& block);
+  void mark_wide(const tile::Block& block);
 
   const tile::Program& program_;
   std::vector<const tile::Inst*> defs_;
   std::vector<uint32_t> runs_;
-  std::vector<char> escapes_, live_;
+  std::vector<char> escapes_, live_, ends_narrow_;
   std::vector<AxisSet> deps_, index_deps_;
   AxisSet row_axes_ = 0, reduced_axes_ = 0;
 };

@@ -219,7 +219,9 @@ Reg Emitter::eval_pointwise(const tile::Inst& inst) {
   std::vector<KValue> args;
   for (tile::ValueId a : inst.args) args.push_back(compute(a, lanes));
   if (is_int(from) && divides_integers(inst.pointwise)) report_zero_divisor(args[1]);
-  const KValue r = math::emit(b_, inst.pointwise, args, is_signed(from));
+  const bool narrow = is_half(inst.dtype) || facts_.ends_narrow(inst.results[0]);
+  const KValue r = math::emit(b_, inst.pointwise, args, is_signed(from),
+                              narrow ? math::Accuracy::Half : math::Accuracy::Full);
   if (is_half(inst.dtype)) {
     if (is_half(from) && needs_no_rounding(inst.pointwise)) return {{}, r};
     return {b_.emit(Op::fptrunc, b_.type(r).with(exact_elem(inst.dtype)), {r}), {}};

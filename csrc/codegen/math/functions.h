@@ -4,6 +4,7 @@
 #pragma once
 
 #include "codegen/math/expr.h"
+#include "codegen/math/math.h"
 
 namespace poot::math {
 
@@ -44,6 +45,9 @@ Expr atanh(const Args& in);
 Expr tanh(const Args& in);
 Expr erf(const Args& in);
 Expr erfc(const Args& in);
+
+// approximate.cpp: what a GPU uses instead of the f32 function of an op, or null.
+Function gpu_function(ir::OpCode op, Accuracy accuracy);
 
 // pow.cpp
 Expr pow(const Args& in);

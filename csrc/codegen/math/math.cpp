@@ -164,7 +164,7 @@ constexpr Row kRows[] = {
 }  // namespace
 
 kir::ValueId emit(kir::KirBuilder& b, ir::OpCode op, std::span<const kir::ValueId> a,
-                  bool is_signed) {
+                  bool is_signed, Accuracy accuracy) {
   const ir::OpInfo& info = ir::op_info(op);
   if (!info.accepts(static_cast<int>(a.size())) || a.empty())
     throw InternalError("math: " + std::string(info.name) + " of " + std::to_string(a.size()) +
@@ -174,6 +174,8 @@ kir::ValueId emit(kir::KirBuilder& b, ir::OpCode op, std::span<const kir::ValueI
     const Args in{
         {b, a[0]}, {b, a.size() > 1 ? a[1] : a[0]}, {b, a.size() > 2 ? a[2] : a[0]}, is_signed};
     const Elem e = op == C::select ? in.b.elem() : in.a.elem();
+    if (e == Elem::F32 && b.kernel().isa == Isa::Ptx)
+      if (const Function f = gpu_function(op, accuracy)) return f(in).id();
     const Function f = e == Elem::F64     ? row.on_f64
                        : kir::is_float(e) ? row.on_float
                        : e == Elem::I1    ? row.on_bool

@@ -8,10 +8,14 @@
 
 namespace poot::math {
 
+// What the result is rounded to in the end: f32 or wider, or f16 or bf16. A GPU computes the latter
+// with cheaper functions, within 1 ulp of the narrow type.
+enum class Accuracy : uint8_t { Full, Half };
+
 // The KIR of one pointwise op on values already widened to opmath: floats as f32/f64, ints at their
 // width, bool as I1 masks. `a` are the operands. Throws Unsupported if the op has none for the
 // type.
 kir::ValueId emit(kir::KirBuilder& b, ir::OpCode op, std::span<const kir::ValueId> a,
-                  bool is_signed);
+                  bool is_signed, Accuracy accuracy = Accuracy::Full);
 
 }  // namespace poot::math

@@ -111,13 +111,16 @@ def test_a_row_in_registers_is_read_once(ptx_of):
     assert len(re.findall(r"st\.global", ptx)) == 4
 
 
-def test_tables_are_not_in_constant_memory(ptx_of):
-    """It serves a warp one address at a time: GELU took twelve times as long."""
+def test_what_ends_as_bf16_takes_the_cheap_functions(ptx_of):
+    """About 27 issue slots are left to each element beside its reading and writing."""
     ptx = ptx_of("gelu_bf16", "sm_90a")
-    assert "erf" in ptx and ".const" not in ptx
+    assert "ex2.approx" in ptx and "rcp.approx" in ptx and "table" not in ptx
 
 
-def test_arithmetic_is_that_of_the_oracle(ptx_of):
+def test_arithmetic_in_f32_is_that_of_the_oracle(ptx_of):
+    """All but 2^x, which is within 2 ulp where its argument is reduced exactly."""
     for name in GRAPHS:
+        if not name.endswith("f32"):
+            continue
         ptx = ptx_of(name, "sm_90a")
-        assert ".ftz" not in ptx and ".approx" not in ptx
+        assert ".ftz" not in ptx and not re.search(r"(?<!ex2)\.approx", ptx), name
