@@ -224,6 +224,8 @@ class _Importer:
         if target in _CHECKS:
             return
         if target is operator.getitem:
+            if not node.users:
+                return
             self.env[node] = self._value(source)[node.args[1]]
         elif isinstance(val, (torch.SymInt, int)) and not isinstance(val, bool):
             try:
@@ -298,7 +300,8 @@ class _Importer:
     def _result(self, node: torch.fx.Node) -> Any:
         """What the node yields, as far as anything reads it."""
         val = node.meta["val"]
-        if node.target in FIRST_RESULT and all(u.target is operator.getitem and u.args[1] == 0 for u in node.users):
+        reads = [u for u in node.users if u.target is not operator.getitem or u.users]
+        if node.target in FIRST_RESULT and all(u.target is operator.getitem and u.args[1] == 0 for u in reads):
             return val[:1]
         return val
 

@@ -218,7 +218,9 @@ def run_model(case: demo_models.Case, dtype: torch.dtype) -> dict[str, Any]:
         if backend == "poot":
             out["report"] = poot_torch.last_report().to_json()["totals"]
         calls[backend] = [lambda f=f, i=instance: (i.reset(), f(*i.args))]
-    if "poot" in errors:
+    if "poot" not in errors:
+        return out
+    if "eager" in errors:
         out["accurate"] = errors["poot"].within(errors["eager"], dtype)
     out.update(paired(calls, rounds=5))
     return out
@@ -234,10 +236,12 @@ def section_models(args: argparse.Namespace) -> dict[str, Any]:
                 key = f"{case.name} {name}"
                 try:
                     row = out[key] = run_model(case, dtype)
+                    for backend, why in row.get("failed", {}).items():
+                        print(f"  {key}: {backend} failed: {why}", flush=True)
+                    if "seconds" not in row:
+                        continue
                     times = "  ".join(f"{k} {v * 1e6:7.0f} us" for k, v in row["seconds"].items())
                     print(f"  {key:20s} {times}  accurate {row.get('accurate')}  {row['error']}", flush=True)
-                    for backend, why in row.get("failed", {}).items():
-                        print(f"    {backend}: {why}", flush=True)
                     if "report" in row:
                         print(f"    {row['report']}", flush=True)
                 except Exception as e:

@@ -9,6 +9,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from poot_torch import _C, decompositions
 from poot_torch.importer import WholeGraph, import_graph
 
+aten = torch.ops.aten
+
 
 def tensor(*shape, dtype=torch.bfloat16, device="cuda"):
     return lambda: torch.empty(shape, dtype=dtype, device=device)
@@ -53,6 +55,22 @@ def test_generated(name, target):
 def test_products_are_library_calls():
     device, kernels, classes = compiled(lambda x, w: torch.relu(x @ w), tensor(64, 64), tensor(64, 64))
     assert classes["library"] == ["matmul"] and len(kernels) == 1
+
+
+ATTENTION = {
+    "flash": lambda q, k, v: aten._scaled_dot_product_flash_attention(q, k, v, 0.0, True, scale=0.125)[0],
+    "efficient": lambda q, k, v: aten._scaled_dot_product_efficient_attention(q, k, v, None, False, 0.0, True)[0],
+    "cudnn": lambda q, k, v: aten._scaled_dot_product_cudnn_attention(q, k, v, None, False, 0.0, True)[0],
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_is_one_library_call(name):
+    fn = ATTENTION[name]
+    q = tensor(2, 8, 128, 64)
+    _, kernels, classes = compiled(lambda q, k, v: fn(q, k, v) * 2, q, q, q)
+    assert classes["library"] == ["attention"] and "fallback" not in classes
+    assert len(kernels) == 1
 
 
 def test_two_devices_are_refused_with_the_place():
