@@ -1,4 +1,5 @@
-// Types of reductions: the axes disappear or, with keepdim, become 1; the dtype stays.
+// Types of reductions: the axes disappear or, with keepdim, become 1; the dtype stays. Types of
+// scans: the operand's.
 #include "ir/infer.h"
 
 namespace poot::ir {
@@ -39,6 +40,21 @@ TypeList infer_reduce_bool(const InferCall& call) {
   TensorType out = reduced(call);
   if (out.dtype != DType::Bool) call.fail("reduce-C4", "operand of type " + call.in[0].str());
   return {out};
+}
+
+TypeList infer_scan(const InferCall& call) {
+  call.axis(call.rank(), "scan-C1");
+  const TensorType& in = call.in[0];
+  const bool real_only = call.op == OpCode::scan_logaddexp;
+  if (is_complex(in.dtype) || in.dtype == DType::Bool || (real_only && !is_float(in.dtype)))
+    call.fail("scan-C2", "operand of type " + in.str());
+  return {in};
+}
+
+TypeList infer_scan_place(const InferCall& call) {
+  TypeList types = infer_scan(call);
+  types.push_back({DType::I64, types[0].shape});
+  return types;
 }
 
 }  // namespace poot::ir

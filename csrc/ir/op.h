@@ -30,6 +30,7 @@ enum class OpKind : uint8_t {
   Movement,
   Update,
   Reduce,
+  Scan,
   Contraction,
   Structured,
   Opaque,

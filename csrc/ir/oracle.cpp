@@ -73,6 +73,8 @@ void dispatch(OracleCall& call, const OracleOptions& options) {
       return eval_update(call);
     case OpKind::Reduce:
       return eval_reduce(call);
+    case OpKind::Scan:
+      return eval_scan(call);
     case OpKind::Contraction:
       return eval_contraction(call);
     case OpKind::Structured:

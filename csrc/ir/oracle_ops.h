@@ -55,6 +55,7 @@ void eval_view(OracleCall& call);         // views
 void eval_movement(OracleCall& call);     // concat, pad, gather, take
 void eval_update(OracleCall& call);       // scatter_update, update_slice
 void eval_reduce(OracleCall& call);       // reductions
+void eval_scan(OracleCall& call);         // scans
 void eval_contraction(OracleCall& call);  // matmul, addmm
 void eval_structured(OracleCall& call);   // convolution, max_pool, attention
 void eval_convolution(OracleCall& call);

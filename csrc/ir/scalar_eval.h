@@ -23,6 +23,10 @@ Bits bits_of(const Scalar& s);
 Bits eval_pointwise(OpCode op, DType dtype, DType to, std::span<const Bits> args,
                     ScalarFault* fault);
 // Identity and step of a reduction, in its accumulation dtype.
+// What a scan of this dtype accumulates in.
+constexpr DType scan_accumulator(DType d) {
+  return d == DType::F32 ? DType::F64 : opmath(d);
+}
 Bits reduce_identity(OpCode op, DType accumulate);
 Bits reduce_step(OpCode op, DType accumulate, Bits a, Bits b);
 

@@ -64,6 +64,7 @@ bool is_trailing(const std::vector<int64_t>& axes, size_t rank) {
 RequestKind kind_of(const ir::Graph& graph, const ir::Eqn& eqn) {
   if (eqn.op == OpCode::fused_row) return RequestKind::Row;
   if (eqn.op == OpCode::fused_reduce) return RequestKind::Reduce;
+  if (eqn.info().kind == OpKind::Scan) return RequestKind::Scan;
   if (eqn.info().kind != OpKind::Reduce) return RequestKind::Elementwise;
   const auto& axes = eqn.attr<std::vector<int64_t>>("axes");
   const size_t rank = graph.type(eqn.inputs[0]).shape.size();

@@ -13,6 +13,8 @@ std::string_view kind_name(RequestKind kind) {
       return "row";
     case RequestKind::Reduce:
       return "reduce";
+    case RequestKind::Scan:
+      return "scan";
     case RequestKind::Scatter:
       return "scatter";
   }

@@ -18,6 +18,7 @@ _FAMILIES = (
     "views",
     "creation",
     "reductions",
+    "scans",
     "contractions",
     "normalization",
     "indexing",

@@ -37,7 +37,7 @@ def trailing(e: Emitter, x: Val, axes: list[int]) -> tuple[Val, list[int], list[
     return e.transpose(x, order), same[len(kept) :], [order.index(i) for i in same]
 
 
-def _sum_dtype(x: Val, dtype: torch.dtype | None) -> torch.dtype:
+def sum_dtype(x: Val, dtype: torch.dtype | None) -> torch.dtype:
     if dtype is not None:
         return dtype
     return x.dtype if is_float(x.dtype) else torch.int64
@@ -46,18 +46,18 @@ def _sum_dtype(x: Val, dtype: torch.dtype | None) -> torch.dtype:
 @lower(aten.sum.default, aten.sum.dim_IntList)
 def sum_(e: Emitter, x: Val, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Val:
     axes = normalize_axes(dim, x.ndim)
-    return e.reduce("sum", e.cast(x, _sum_dtype(x, dtype)), axes, keepdim)
+    return e.reduce("sum", e.cast(x, sum_dtype(x, dtype)), axes, keepdim)
 
 
 @lower(aten.prod.default)
 def prod(e: Emitter, x: Val, *, dtype: torch.dtype | None = None) -> Val:
-    return e.reduce("prod", e.cast(x, _sum_dtype(x, dtype)), range(x.ndim), False)
+    return e.reduce("prod", e.cast(x, sum_dtype(x, dtype)), range(x.ndim), False)
 
 
 @lower(aten.prod.dim_int)
 def prod_dim(e: Emitter, x: Val, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Val:
     axes = normalize_axes(dim, x.ndim)
-    return e.reduce("prod", e.cast(x, _sum_dtype(x, dtype)), axes, keepdim)
+    return e.reduce("prod", e.cast(x, sum_dtype(x, dtype)), axes, keepdim)
 
 
 @lower(aten.mean.default, aten.mean.dim)
@@ -225,27 +225,3 @@ def vector_norm(e: Emitter, x: Val, ord: Any = 2, dim: Any = None, keepdim: bool
     else:
         raise Declined(f"vector norm of order {ord}")
     return e.cast(norm, dtype)
-
-
-_LONGEST_SCAN = 1024
-
-
-@lower(aten.cumsum.default)
-def cumsum(e: Emitter, x: Val, dim: int, *, dtype: torch.dtype | None = None) -> Val:
-    """Integers over a short axis: a masked sum over pairs of positions, exact in any order."""
-    dtype = _sum_dtype(x, dtype)
-    if is_float(dtype):
-        raise Declined("cumsum of floats: eager's order of additions")
-    if x.ndim == 0:
-        return e.cast(x, dtype)
-    axis = dim % x.ndim
-    size = x.shape[axis]
-    if not isinstance(size, int) or size > _LONGEST_SCAN:
-        raise Declined("cumsum over a long or symbolic axis")
-    order = [*(i for i in range(x.ndim) if i != axis), axis]
-    rows = e.transpose(e.cast(x, dtype), order)
-    pairs = e.reshape(rows, (*rows.shape[:-1], 1, size))
-    earlier = e.emit("le", e.iota(size), e.reshape(e.iota(size), (size, 1)))
-    kept = e.where(earlier, pairs, e.lit(0, dtype), dtype)
-    total = e.reduce("sum", kept, [kept.ndim - 1], False)
-    return e.transpose(total, [order.index(i) for i in range(x.ndim)])

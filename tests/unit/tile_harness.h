@@ -193,9 +193,9 @@ inline void check_gpu(const passes::KernelRequest& request, const TileCase& c,
                       const std::vector<std::vector<std::byte>>& buffers,
                       std::span<const std::span<std::byte>> want, uint32_t want_status) {
   const Target gpu = Target::parse("sm_90a");
-  const tile::Program program = codegen::generate(request, gpu);
-  SCOPED_TRACE(program.str());
   try {
+    const tile::Program program = codegen::generate(request, gpu);
+    SCOPED_TRACE(program.str());
     check_kernel(codegen::lower(program, gpu), program, c, buffers, want, want_status, gpu.cpu);
   } catch (const Unsupported& e) {
     const bool every = request.kind == passes::RequestKind::Elementwise ||

@@ -17,6 +17,7 @@ namespace poot::codegen {
 tile::Program generate_elementwise(const passes::KernelRequest& request, const Target& target);
 tile::Program generate_row(const passes::KernelRequest& request, const Target& target);
 tile::Program generate_reduce(const passes::KernelRequest& request, const Target& target);
+tile::Program generate_scan(const passes::KernelRequest& request, const Target& target);
 tile::Program generate_scatter(const passes::KernelRequest& request, const Target& target);
 
 }  // namespace poot::codegen
