@@ -173,6 +173,10 @@ F float_op(const Inst& i, F a, F b, F c, int32_t n) {
     case Op::frecip:
     case Op::frecip_approx:
       return F{1} / a;
+    case Op::fmaximum:
+      return std::isnan(a) ? a : a > b ? a : b;
+    case Op::fminimum:
+      return std::isnan(a) ? a : a < b ? a : b;
     case Op::fexp2_approx:
       return std::exp2(a);
     case Op::fdiv_approx:

@@ -21,8 +21,26 @@ llvm::Value* Emitter::widen_float(Value* v, Elem from, llvm::Type* to) {
   if (from == Elem::F32) return b_.CreateFPExt(v, to);
   if (from == Elem::F16)
     return b_.CreateFPExt(b_.CreateBitCast(v, with_lanes(b_.getHalfTy(), n)), to);
+  if (features_.isa == Isa::Ptx && n % 2 == 0) return widen_pairs(v, to);
   llvm::Type* i32 = with_lanes(b_.getInt32Ty(), n);
   return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(v, i32), int_splat(i32, 16)), to);
+}
+
+// Two bf16 of a register, by one instruction each.
+llvm::Value* Emitter::widen_pairs(Value* v, llvm::Type* to) {
+  const unsigned n = lanes(v);
+  llvm::Type* i32 = with_lanes(b_.getInt32Ty(), n / 2);
+  Value* pairs = b_.CreateBitCast(v, i32);
+  llvm::Type* f32 = with_lanes(b_.getFloatTy(), n / 2);
+  Value* even = b_.CreateBitCast(b_.CreateShl(pairs, int_splat(i32, 16)), f32);
+  Value* odd = b_.CreateBitCast(b_.CreateAnd(pairs, int_splat(i32, 0xffff0000)), f32);
+  Value* all = llvm::PoisonValue::get(to);
+  for (unsigned l = 0; l < n; ++l) {
+    Value* half = l % 2 == 0 ? even : odd;
+    Value* one = n == 2 ? half : b_.CreateExtractElement(half, uint64_t{l / 2});
+    all = b_.CreateInsertElement(all, one, uint64_t{l});
+  }
+  return all;
 }
 
 // `any_nan`: v may hold a NaN that this arithmetic would not keep (nan_payloads.cpp).

@@ -110,6 +110,10 @@ llvm::Value* Emitter::approximate(const kir::Inst& i, Intrinsic::ID id, bool ove
 bool Emitter::emit_workgroup(const kir::Inst& i) {
   if (features_.isa != Isa::Ptx) return false;
   switch (i.op) {
+    case Op::fmaximum:
+      return set(i, b_.CreateMaximum(arg(i, 0), arg(i, 1))), true;
+    case Op::fminimum:
+      return set(i, b_.CreateMinimum(arg(i, 0), arg(i, 1))), true;
     case Op::fexp2_approx:
       return set(i, approximate(i, Intrinsic::nvvm_ex2_approx, true)), true;
     case Op::frecip_approx:

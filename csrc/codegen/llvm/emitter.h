@@ -61,6 +61,7 @@ class Emitter {
   // emit_convert.cpp
   bool emit_convert(const kir::Inst& i);
   Value* widen_float(Value* v, kir::Elem from, llvm::Type* to);
+  llvm::Value* widen_pairs(llvm::Value* v, llvm::Type* to);
   Value* narrow_float(Value* v, kir::Elem to, bool any_nan);
   Value* float_to_signed(Value* v, llvm::Type* to);
 

@@ -56,6 +56,8 @@ bool Emitter::nan_is_narrowable(const kir::Inst& i) const {
     case Op::fmax:
     case Op::fcopysign:
     case Op::frecip:
+    case Op::fmaximum:
+    case Op::fminimum:
     case Op::fexp2_approx:
     case Op::frecip_approx:
     case Op::fdiv_approx:

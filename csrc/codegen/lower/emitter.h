@@ -139,6 +139,7 @@ class Emitter {
   Reg from_integer(kir::ValueId i64_value, DType dtype);
   void report_zero_divisor(kir::ValueId divisor);
   bool divides_by_uniform(const tile::Inst& inst, AxisSet varying) const;
+  bool multiplies_by_reciprocal(const tile::Inst& inst) const;
   Reciprocal reciprocal(tile::ValueId divisor);
   kir::ValueId divide_by_uniform(kir::ValueId a, tile::ValueId divisor);
   kir::ValueId splat(kir::ValueId v, uint16_t lanes);

@@ -25,7 +25,7 @@ using KValue = kir::ValueId;
 namespace {
 
 constexpr int64_t kResidentVectors = 8;    // of a thread
-constexpr int64_t kResidentElements = 32;  // of a thread: registers, for values and their operands
+constexpr int64_t kResidentElements = 64;  // of a thread: registers, for values of f32
 
 bool reduces(const std::vector<const Root*>& roots) {
   return std::any_of(roots.begin(), roots.end(), [](const Root* r) { return r->reduces_column(); });

@@ -163,8 +163,19 @@ std::optional<int64_t> Emitter::static_extent(tile::AxisId a) const {
 Emitter::Guard Emitter::guard(const tile::Mask& mask) {
   Guard g;
   const auto both = [&](KValue a, KValue b) { return a ? b_.emit(Op::band, {a, b}) : b; };
+  // On a GPU a vector is read under one condition where all its lanes agree on it: neither bound
+  // lies inside a vector.
+  const auto whole_vectors = [&](IndexId i, IndexId limit) {
+    return target_.isa == Isa::Ptx && vector_.axis && !varies(facts_.deps(limit)) &&
+           tile::const_stride(program(), i, vector_.axis) == 1 &&
+           facts_.known_factor(i, vector_.axis) % vector_.lanes == 0 &&
+           facts_.known_factor(limit, {}) % vector_.lanes == 0;
+  };
   const auto bound = [&](IndexId i, IndexId limit, Pred p) {
-    if (varies(facts_.deps(i) | facts_.deps(limit))) {
+    if (varies(facts_.deps(i)) && whole_vectors(i, limit)) {
+      const KValue first = add(index(i, vector_.axis), vector_.base);
+      g.scalar = both(g.scalar, b_.icmp(p, first, index(limit)));
+    } else if (varies(facts_.deps(i) | facts_.deps(limit))) {
       g.lanes = both(g.lanes, b_.icmp(p, index_lanes(i), index_lanes(limit)));
     } else {
       const KValue at = index(i), end = index(limit);

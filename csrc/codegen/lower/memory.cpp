@@ -2,6 +2,7 @@
 // load or store at a scalar index; anything else is a gather or scatter; masked lanes touch no
 // memory.
 #include <algorithm>
+#include <utility>
 
 #include "codegen/lower/emitter.h"
 
@@ -141,9 +142,10 @@ KValue Emitter::load_shuffled(kir::ObjectId object, kir::Type t, const Access& a
 Reg Emitter::load(const tile::Inst& inst) {
   const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
   const bool vector = varies(facts_.deps(inst.index) | facts_.deps(inst.mask));
-  const Guard g = guard(inst.mask);
+  Guard g = guard(inst.mask);
   const kir::Type t{storage_elem(buf.dtype), vector ? lanes() : uint16_t{1}};
-  const KValue condition = vector ? predicate_ : both(g.scalar, predicate_);
+  KValue condition = predicate_;
+  if (!vector || target_.isa == Isa::Ptx) condition = both(std::exchange(g.scalar, {}), predicate_);
   KValue other;
   if (condition || g.never) other = b_.constant(t, inst.value ? ir::bits_of(*inst.value) : 0);
   if (g.never) return {from_storage(buf.dtype, other), {}};
@@ -173,7 +175,7 @@ KValue Emitter::read_vector(const tile::Inst& inst, const Guard& g, kir::Type t)
 
 void Emitter::store(const tile::Inst& inst) {
   const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
-  const Guard g = guard(inst.mask);
+  Guard g = guard(inst.mask);
   if (g.never) return;
   if (!vector_.axis) {
     const KValue v = to_storage(buf.dtype, exact(inst.args[0]));
@@ -182,7 +184,9 @@ void Emitter::store(const tile::Inst& inst) {
     return;
   }
   const KValue v = to_storage(buf.dtype, exact(inst.args[0], lanes()));
-  write_if(predicate_, [&] { write_vector(inst, g, v); });
+  KValue condition = predicate_;
+  if (target_.isa == Isa::Ptx) condition = both(std::exchange(g.scalar, {}), predicate_);
+  write_if(condition, [&] { write_vector(inst, g, v); });
 }
 
 void Emitter::write_vector(const tile::Inst& inst, const Guard& g, KValue v) {

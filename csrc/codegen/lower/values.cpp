@@ -216,6 +216,10 @@ Reg Emitter::eval_pointwise(const tile::Inst& inst) {
     if (!is_half(inst.dtype)) return {r, {}};
     return {b_.emit(Op::fptrunc, b_.type(r).with(exact_elem(inst.dtype)), {r}), {}};
   }
+  if (lanes > 1 && multiplies_by_reciprocal(inst)) {
+    const KValue r = splat(reciprocal(inst.args[1]).value, lanes);
+    return {b_.emit(Op::fmul, {compute(inst.args[0], lanes), r}), {}};
+  }
   std::vector<KValue> args;
   for (tile::ValueId a : inst.args) args.push_back(compute(a, lanes));
   if (is_int(from) && divides_integers(inst.pointwise)) report_zero_divisor(args[1]);
@@ -252,10 +256,21 @@ bool Emitter::divides_by_uniform(const tile::Inst& inst, AxisSet varying) const 
   return std::abs(std::frexp(divisor->value->as_double(), &exponent)) != 0.5;
 }
 
+// On a GPU, a quotient by a row's divisor that ends as f16 or bf16.
+bool Emitter::multiplies_by_reciprocal(const tile::Inst& inst) const {
+  return target_.isa == Isa::Ptx && inst.pointwise == OpCode::div && inst.dtype == DType::F32 &&
+         facts_.ends_narrow(inst.results[0]) && varies(facts_.deps(inst.args[0])) &&
+         !varies(facts_.deps(inst.args[1]));
+}
+
 Emitter::Reciprocal Emitter::reciprocal(tile::ValueId divisor) {
   for (auto s = scopes_.rbegin(); s != scopes_.rend(); ++s)
     if (auto it = s->reciprocals.find(divisor.index); it != s->reciprocals.end()) return it->second;
-  const KValue d = compute(divisor);
+  KValue d = compute(divisor);
+  if (target_.isa == Isa::Ptx) {  // a finite reciprocal, so that it takes 0 to 0
+    const KValue size = b_.emit(Op::fmax, {b_.f32(0x1p-126f), b_.emit(Op::fabs, {d})});
+    d = b_.emit(Op::fcopysign, {size, d});
+  }
   Reciprocal r;
   r.value = b_.emit(Op::fdiv, {b_.f32(1), d});
   r.usable = b_.emit(

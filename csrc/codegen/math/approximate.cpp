@@ -1,6 +1,6 @@
-// Functions of a GPU, where 2^x and 1/x are one instruction each. `half`: for values that end as
-// f16 or bf16, errors stay far below half a unit there; otherwise they are as good as those of the
-// plain functions (2 ulp of f32).
+// Functions of a GPU, where 2^x, 1/x and the larger of two numbers are one instruction each.
+// `half`: for values that end as f16 or bf16, errors stay far below half a unit there; otherwise
+// they are as good as those of the plain functions (2 ulp of f32).
 //
 // Reading and writing a bf16 element once leaves about 27 issue slots: exp takes 2 (full: 8),
 // sigmoid 4, tanh 8, erf 16.
@@ -72,16 +72,24 @@ Expr invert_half(const Args& in) {
   return in.a.like(1).op2(Op::fdiv_approx, in.a);
 }
 
+Expr maximum_of(const Args& in) {
+  return in.a.op2(Op::fmaximum, in.b);
+}
+Expr minimum_of(const Args& in) {
+  return in.a.op2(Op::fminimum, in.b);
+}
+
 struct Row {
   ir::OpCode op;
   Function full, half;
 };
 using C = ir::OpCode;
 constexpr Row kRows[] = {
-    {C::exp, exp_full, exp_half},    {C::sigmoid, nullptr, sigmoid_half},
-    {C::tanh, nullptr, tanh_half},   {C::erf, nullptr, erf_half},
-    {C::div, nullptr, divide_half},  {C::sqrt, nullptr, sqrt_half},
-    {C::rsqrt, nullptr, rsqrt_half}, {C::reciprocal, nullptr, invert_half},
+    {C::maximum, maximum_of, maximum_of}, {C::minimum, minimum_of, minimum_of},
+    {C::exp, exp_full, exp_half},         {C::sigmoid, nullptr, sigmoid_half},
+    {C::tanh, nullptr, tanh_half},        {C::erf, nullptr, erf_half},
+    {C::div, nullptr, divide_half},       {C::sqrt, nullptr, sqrt_half},
+    {C::rsqrt, nullptr, rsqrt_half},      {C::reciprocal, nullptr, invert_half},
 };
 
 }  // namespace
