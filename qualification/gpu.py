@@ -315,9 +315,9 @@ with torch.no_grad():
 """
 
 
-def section_first(_: argparse.Namespace) -> dict[str, Any]:
+def section_first(args: argparse.Namespace) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for name in ("bert", "llama-prefill"):
+    for name in args.first:
         for backend in ("poot", "inductor", "aot_eager"):
             with tempfile.TemporaryDirectory() as folder:
                 env = dict(os.environ, POOT_CACHE_DIR=f"{folder}/poot", TORCHINDUCTOR_CACHE_DIR=f"{folder}/inductor")
@@ -406,6 +406,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sections", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))
     parser.add_argument("--models", nargs="+", choices=[c.name for c in demo_models.CASES])
+    parser.add_argument("--first", nargs="+", default=["bert", "llama-prefill"], help="models of the section first")
     parser.add_argument("--unit", type=pathlib.Path, default=ROOT / "build" / "poot_unit", help="C++ test binary")
     parser.add_argument("--tests", nargs="+", default=TESTS, help="files of tests/torch")
     parser.add_argument("--tests-seconds", type=float, default=150)

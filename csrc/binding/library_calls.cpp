@@ -7,6 +7,7 @@
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/convolution.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/max_pool2d_with_indices.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -49,10 +50,11 @@ void adopt(at::Tensor t, runtime::HostTensor& out) {
   out = own(with_strides(t, out.strides));
 }
 
-// Whichever of torch's kernels suits the operands.
+// Whichever of torch's kernels suits the operands. They do not give log-sum-exp: nothing may read
+// the second result, which stays without memory.
 void attention(const Operands& inputs, std::span<runtime::HostTensor> outs, bool causal,
                double scale) {
-  if (outs.size() > 1) throw Unsupported("sdpa on a GPU", "log-sum-exp as a second result");
+  if (outs.size() > 1) outs[1] = own(at::empty({0}, at::TensorOptions(inputs.device)));
   const at::Tensor q = inputs[0], k = inputs[1];
   adopt(at::scaled_dot_product_attention(q, k, inputs[2], inputs.optional(3), /*dropout_p=*/0.0,
                                          causal, scale, /*enable_gqa=*/q.size(1) != k.size(1)),

@@ -1,5 +1,7 @@
 """`--device cuda` runs these tests on a GPU: tensors that a test makes lie there."""
 
+import functools
+
 import pytest
 import torch
 
@@ -9,10 +11,11 @@ def pytest_addoption(parser):
 
 
 @pytest.fixture(autouse=True)
-def device(request):
+def device(request, monkeypatch):
     name = request.config.getoption("--device")
     if name == "cpu":
         yield name
         return
+    monkeypatch.setattr(torch, "Generator", functools.partial(torch.Generator, device=name))
     with torch.device(name):
         yield name
