@@ -30,7 +30,10 @@ class ExactArithmetic : public Exact {
       // Any i32 and one near the interesting range.
       const ValueId near = b.emit(Op::ashr, {v[3], b.i32(e == Elem::F32 ? 23 : 20, lanes())});
       for (ValueId n : {v[3], near})
-        for (int x : {0, 1}) out.push_back(b.emit(Op::fscale, {v[x], n}));
+        for (int x : {0, 1}) {
+          out.push_back(b.emit(Op::fscale, {v[x], n}));
+          out.push_back(b.emit(Op::fscale_whole, {v[x], b.emit(Op::sitofp, h.vec(e), {n})}));
+        }
       for (int x : {0, 1}) {  // unspecified for zero and what is not finite
         const ValueId magnitude = b.emit(Op::fabs, {v[x]});
         const bool f32 = e == Elem::F32;

@@ -2,6 +2,7 @@
 // compiled without contraction and without fast-math, so that a * b + c keeps its two roundings).
 #include "codegen/kir/lane_eval.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -168,6 +169,8 @@ F float_op(const Inst& i, F a, F b, F c, int32_t n) {
       return a > b ? a : b;
     case Op::fscale:
       return std::ldexp(a, n);
+    case Op::fscale_whole:
+      return std::ldexp(a, static_cast<int>(std::clamp<F>(std::isnan(b) ? 0 : b, -5000, 5000)));
     case Op::fmantissa:
       return split_mantissa(a);
     case Op::frecip:

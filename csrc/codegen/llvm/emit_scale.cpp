@@ -49,7 +49,7 @@ llvm::Value* Emitter::scale_by_power(Value* v, Value* n) {
         {Intrinsic::x86_avx512_mask_scalef_ps_128, Intrinsic::x86_avx512_mask_scalef_ps_256,
          Intrinsic::x86_avx512_mask_scalef_ps_512}};
     const Intrinsic::ID id = ids[f32][piece == unit ? 2 : piece == unit / 2 ? 1 : 0];
-    Value* power = b_.CreateSIToFP(n, v->getType());
+    Value* power = n->getType()->isFPOrFPVectorTy() ? n : b_.CreateSIToFP(n, v->getType());
     return by_pieces({v, power}, piece, [&](llvm::ArrayRef<Value*> p) -> Value* {
       llvm::Type* t = p[0]->getType();
       Value* mask = piece > 8 ? b_.getInt16(0xffff) : b_.getInt8(0xff);
@@ -60,6 +60,11 @@ llvm::Value* Emitter::scale_by_power(Value* v, Value* n) {
   }
   const Format f = Format::of(v->getType());
   llvm::Type* ft = v->getType();
+  if (n->getType()->isFPOrFPVectorTy()) {
+    Value* most = llvm::ConstantFP::get(ft, 4096);  // any finite v is infinite or 0 before that
+    n = float_to_signed(b_.CreateSelect(b_.CreateFCmpOLT(n, most), n, most),
+                        with_lanes(b_.getInt32Ty(), lanes(n)));
+  }
   llvm::Type* nt = n->getType();
   auto number = [&](int x) { return llvm::ConstantInt::getSigned(nt, x); };
   const int up = f.bias, down = f.bias - 1 - static_cast<int>(f.mantissa + 1);
@@ -232,6 +237,7 @@ llvm::Value* Emitter::remainder(Value* a, Value* b) {
 bool Emitter::emit_scale(const kir::Inst& i) {
   switch (i.op) {
     case Op::fscale:
+    case Op::fscale_whole:
       return set(i, scale_by_power(arg(i, 0), arg(i, 1))), true;
     case Op::fexponent:
       return set(i, exponent_of(arg(i, 0))), true;

@@ -73,6 +73,7 @@ bool Emitter::nan_is_narrowable(const kir::Inst& i) const {
     case Op::reduce_fmin:
       return operands();
     case Op::fscale:
+    case Op::fscale_whole:
       return features_.avx512 && operands();
     default:
       return false;

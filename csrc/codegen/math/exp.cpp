@@ -10,17 +10,10 @@ namespace {
 constexpr double kLog2E = 0x1.715476p+0;
 constexpr double kLn2Hi = 0x1.62e43p-1, kLn2Lo = -0x1.05c61p-29;
 constexpr double kRound = 0x1.8p+23;
-constexpr uint64_t kRoundBits = 0x4b400000;
 
-// The nearest integer n to x * c, |x * c| < 2^22: as a float, and from the low bits of n + 1.5 *
-// 2^23.
-struct Rounded {
-  Expr n, as_int;
-};
-Rounded round_product(Expr x, double c) {
-  const Expr shifted = fma(x, x.like(c), x.like(kRound));
-  const Expr low_bits = shifted.as(Elem::I32) - x.bits(kRoundBits, Elem::I32);
-  return {shifted - kRound, low_bits};
+// The nearest integer to x * c, |x * c| < 2^22.
+Expr round_product(Expr x, double c) {
+  return fma(x, x.like(c), x.like(kRound)) - kRound;
 }
 
 // e^r - 1 on |r| <= ln2/2, relative error 2^-28.
@@ -43,28 +36,28 @@ Expr clamp(Expr x, double lo, double hi) {
 
 Expr exp(const Args& in) {
   const Expr x = clamp(in.a, -105, 89);
-  const Rounded r = round_product(x, kLog2E);
-  return fscale(reduced(x, r.n) + 1, r.as_int);
+  const Expr n = round_product(x, kLog2E);
+  return fscale_whole(reduced(x, n) + 1, n);
 }
 
 // The fraction is exact; times ln2 it is t + tl.
 Expr exp2(const Args& in) {
   const Expr x = clamp(in.a, -152, 129);
-  const Rounded r = round_product(x, 1);
-  const Expr f = x - r.n;
+  const Expr n = round_product(x, 1);
+  const Expr f = x - n;
   const Expr t = f * kLn2Hi;
   const Expr tl = fma(f, t.like(kLn2Lo), fma(f, t.like(kLn2Hi), -t));
   const Expr p = expm1_polynomial(t) + tl;
-  return fscale(p + 1, r.as_int);
+  return fscale_whole(p + 1, n);
 }
 
 // 2^n (p + 1) - 1 from halves, so that n = 128 does not overflow early. Below 2^-24 the result is
 // x: the halves would lose the last bit of a denormal.
 Expr expm1(const Args& in) {
   const Expr x = clamp(in.a, -30, 89);
-  const Rounded r = round_product(x, kLog2E);
-  const Expr s = fscale(x.like(1), r.as_int - 1);
-  const Expr half = fma(s, reduced(x, r.n), s - 0.5);
+  const Expr n = round_product(x, kLog2E);
+  const Expr s = fscale_whole(x.like(1), n - 1);
+  const Expr half = fma(s, reduced(x, n), s - 0.5);
   const Expr tiny = compare(Pred::olt, abs(in.a), 0x1p-24);
   return select(tiny, in.a, copysign(half + half, in.a));
 }
@@ -74,9 +67,9 @@ Expr expm1(const Args& in) {
 Expr sigmoid(const Args& in) {
   const Expr x = in.a;
   const Expr z = fmax(x.like(-105), -abs(x));
-  const Rounded r = round_product(z, kLog2E);
-  const Expr p = reduced(z, r.n);
-  const Expr s = fscale(x.like(1), r.as_int);
+  const Expr n = round_product(z, kLog2E);
+  const Expr p = reduced(z, n);
+  const Expr s = fscale_whole(x.like(1), n);
   const Expr e = fma(s, p, s);
   const Expr e_tail = fma(s, p, s - e);
   const Expr t = s + 1;

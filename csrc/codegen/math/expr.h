@@ -114,6 +114,9 @@ inline Expr fmax(Expr a, Expr b) {
 inline Expr fscale(Expr a, Expr n) {
   return a.op2(Op::fscale, n);
 }
+inline Expr fscale_whole(Expr a, Expr n) {
+  return a.op2(Op::fscale_whole, n);
+}
 inline Expr shr(Expr a, int n) {
   return a.op2(Op::lshr, a.bits(static_cast<uint64_t>(n)));
 }

@@ -35,7 +35,7 @@ Expr exp2_f64(Expr z) {
       horner(inside - n, {0x1.41d1d358d13f2p-13, 0x1.5f47304a30acfp-10, 0x1.3b2dc22541cd4p-7,
                           0x1.c6aed1383a51dp-5, 0x1.ebfbdaccaab45p-3, 0x1.62e430ca7c1abp-1,
                           0x1.000000026b36fp+0});
-  return fscale(q, n.to_i32());
+  return fscale_whole(q, n);
 }
 
 // |x|^y with its sign and C's special cases.
