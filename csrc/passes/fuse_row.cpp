@@ -202,7 +202,8 @@ class RowFusion {
     const RowShape& row = rows_[r];
     const Shape& own = shape(e);
     const ir::OpKind kind = eqn.info().kind;
-    const bool lookup = eqn.op == ir::OpCode::gather && is_full(row, own);
+    const bool lookup = is_lookup(eqn) && (is_full(row, own) || is_per_row(row, own)) &&
+                        !made_in(r, eqn.inputs[0]);
     // A lookup joins for one reader only: as a further result it would cost more than it saves.
     const bool rowwise = (ir::is_pointwise(kind) || (lookup && only_reads(r, e, reader))) &&
                          beside_rows(row, e, reader);
@@ -219,9 +220,14 @@ class RowFusion {
     return take_small(r, e, reader);
   }
 
+  static bool is_lookup(const ir::Eqn& eqn) { return eqn.op == ir::OpCode::gather; }
+
   // Whether each element of e is read within its own row.
   bool beside_rows(const RowShape& row, uint32_t e, uint32_t reader) const {
     const ir::Eqn& by = partition_.eqn(reader);
+    if (is_lookup(by))
+      return def(by.inputs[1]) == static_cast<int32_t>(e) && is_per_row(row, shape(e)) &&
+             shape(e) == shape(reader);
     if (ir::is_view(by.info().kind)) return view_keeps_rows(row, by, shape(e), shape(reader));
     if (by.info().kind == ir::OpKind::Reduce) return is_full(row, shape(e));
     return ir::is_pointwise(by.info().kind) && stays_in_row(row, shape(e), shape(reader)) &&
@@ -241,8 +247,8 @@ class RowFusion {
       if (d < 0) continue;
       const ir::Eqn& producer = partition_.eqn(static_cast<uint32_t>(d));
       if (producer.info().kind != ir::OpKind::Movement) continue;
-      if (producer.op != ir::OpCode::gather || !is_full(row, shape(static_cast<uint32_t>(d))))
-        return false;
+      const Shape& made = shape(static_cast<uint32_t>(d));
+      if (!is_lookup(producer) || !(is_full(row, made) || is_per_row(row, made))) return false;
     }
     return true;
   }
