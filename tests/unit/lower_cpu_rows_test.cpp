@@ -47,6 +47,23 @@ tile::Program softmax(DType d, const Dim& n, int64_t capacity, int64_t height) {
   return b.finish();
 }
 
+// The next row is asked for in the phase of the exponentials, and only if rows come from memory.
+TEST(LowerCpuRows, PrefetchInTheDearestPhase) {
+  tile::Program p = softmax(kF32, Dim(1000), 1000, 4);
+  const auto kir = [&] { return codegen::lower_cpu(p, cpu_target()).str(); };
+  for (const Dim& blocks : {Dim(2000), p.grid[0]}) {
+    p.grid[0] = blocks;
+    p.block_elems = 4000;
+    const std::string text = kir();
+    const size_t first = text.find("prefetch %x");
+    ASSERT_NE(first, std::string::npos);
+    EXPECT_LT(text.find("reduce_fmax"), first);
+    EXPECT_LT(text.rfind("prefetch %x"), text.find("reduce_fadd"));
+  }
+  p.grid[0] = 2;
+  EXPECT_EQ(kir().find("prefetch"), std::string::npos);
+}
+
 TEST(LowerCpuRows, Softmax) {
   for (int64_t n : kLengths) {
     if (n == 0) continue;

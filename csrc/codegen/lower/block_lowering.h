@@ -11,6 +11,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -36,7 +37,9 @@ struct Root {
 // What the values under some roots cost in one column loop, stopping at what is already at hand.
 struct PhaseCost {
   int ops = 0;
-  int widest = 1;  // bytes of the widest element computed with, at most 4
+  int widest = 1;              // bytes of the widest element computed with, at most 4
+  bool guards = false;         // some load's mask varies with the column
+  std::set<uint32_t> buffers;  // loaded from
 };
 
 class BlockLowering {
@@ -105,6 +108,8 @@ class BlockLowering {
   bool has_versions(const std::vector<Root>& roots) const;
   void rows(std::span<const tile::AxisId> left, const Nest& n);
   void versions(const Nest& n);
+  bool exceeds_cache() const;
+  std::optional<uint32_t> prefetching_phase(const std::vector<Root>& roots, uint32_t last) const;
   void hoist_roots(const std::vector<const Root*>& roots, tile::AxisId column);
   std::vector<tile::ValueId> root_operands(const Root& r) const;
 
@@ -133,7 +138,9 @@ class BlockLowering {
   kir::ValueId identity(const Root& root, uint16_t lanes);
 
   // cost.cpp
-  PhaseCost phase_cost(const std::vector<const Root*>& roots, tile::AxisId column) const;
+  // `at_hand`: further values that need no evaluation.
+  PhaseCost phase_cost(const std::vector<const Root*>& roots, tile::AxisId column,
+                       const std::unordered_set<uint32_t>& at_hand = {}) const;
   int op_cost(const tile::Inst& inst, tile::AxisId column) const;
 
   TileFacts facts_;

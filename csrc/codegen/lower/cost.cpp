@@ -32,7 +32,8 @@ int BlockLowering::op_cost(const tile::Inst& inst, AxisId column) const {
   return 1 + rounding;
 }
 
-PhaseCost BlockLowering::phase_cost(const std::vector<const Root*>& roots, AxisId column) const {
+PhaseCost BlockLowering::phase_cost(const std::vector<const Root*>& roots, AxisId column,
+                                    const std::unordered_set<uint32_t>& at_hand) const {
   PhaseCost cost;
   std::unordered_set<uint32_t> seen;
   const auto width = [&](DType d) {
@@ -43,11 +44,14 @@ PhaseCost BlockLowering::phase_cost(const std::vector<const Root*>& roots, AxisI
     const DType d = facts_.program().type(v).dtype;
     width(d);
     const tile::Inst* inst = facts_.def(v);
-    if (emit_.is_kept(v) || inst == nullptr || is_control(*inst) || facts_.reduces(*inst)) {
+    if (emit_.is_kept(v) || at_hand.contains(v.index) || inst == nullptr || is_control(*inst) ||
+        facts_.reduces(*inst)) {
       cost.ops += 1;
       return;
     }
     cost.ops += op_cost(*inst, column);
+    if (inst->op == tile::Op::load) cost.buffers.insert(inst->buffer.index);
+    cost.guards = cost.guards || (facts_.deps(inst->mask) & TileFacts::bit(column)) != 0;
     if (inst->op == tile::Op::pointwise && inst->pointwise != OpCode::select)
       for (ValueId a : inst->args) width(opmath(facts_.program().type(a).dtype));
     if (inst->op == tile::Op::load && op_cost(*inst, column) > 1) cost.widest = 4;

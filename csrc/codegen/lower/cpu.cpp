@@ -80,7 +80,8 @@ void CpuLowering::column_phase(AxisId column, const std::vector<const Root*>& ro
   };
   // Short constant rows are written out: what depends on constant columns alone (the guards of a
   // concatenation) is then decided when the kernel is compiled.
-  const bool written_out = fixed && *fixed / lanes <= 8 && *fixed / lanes * cost.ops <= 128;
+  const int64_t most_ops = cost.guards ? 512 : 128;
+  const bool written_out = fixed && *fixed / lanes <= 8 && *fixed / lanes * cost.ops <= most_ops;
   if (fixed && *fixed >= stride && (written_out || *fixed / stride == 1)) {
     for (int64_t i = 0; i + stride <= *fixed; i += stride) main_step(emit_.i64(i));
   } else if (!fixed || *fixed >= stride) {

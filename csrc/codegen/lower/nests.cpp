@@ -168,9 +168,49 @@ void BlockLowering::versions(const Nest& n) {
       [&] { return version(n.roots); });
 }
 
+// Whether a launch touches more than the caches of the cores that share it keep; unknown sizes may.
+bool BlockLowering::exceeds_cache() const {
+  const tile::Program& p = facts_.program();
+  const Dim blocks = p.grid[0] * p.grid[1] * p.grid[2];
+  if (!blocks.is_const()) return true;
+  int64_t bytes = 0;  // of one element of each operand
+  for (const tile::Buffer& b : p.buffers) bytes += byte_size(b.dtype);
+  return static_cast<uint64_t>(blocks.value() * p.block_elems * bytes) > 2 * target_.cache_bytes;
+}
+
+// A row that several phases read comes from memory in the first only, unless it was asked for while
+// the row before it was worked on: best in the phase with the most arithmetic, which hides the time
+// that memory takes. It must load everything that the first phase does.
+std::optional<uint32_t> BlockLowering::prefetching_phase(const std::vector<Root>& roots,
+                                                         uint32_t last) const {
+  if (last == 0 || roots[0].rows.empty() || !exceeds_cache()) return std::nullopt;
+  std::unordered_set<uint32_t> at_hand;
+  std::set<uint32_t> needed;
+  uint32_t best = 0;
+  int most = -1;
+  for (uint32_t level = 0; level <= last; ++level) {
+    PhaseCost cost;
+    for (const Root& r : roots) {
+      if (r.level != level || !r.column) continue;
+      const PhaseCost own = phase_cost({&r}, r.column, at_hand);
+      cost.ops += own.ops;
+      cost.buffers.insert(own.buffers.begin(), own.buffers.end());
+    }
+    if (level == 0) needed = cost.buffers;
+    if (cost.ops > most && std::ranges::includes(cost.buffers, needed)) {
+      best = level;
+      most = cost.ops;
+    }
+    for (const Root& r : roots)
+      if (r.level == level && r.kind == Root::Keep) at_hand.insert(r.kept_as.index);
+  }
+  return best;
+}
+
 void BlockLowering::phases(const std::vector<Root>& roots) {
   uint32_t last = 0;
   for (const Root& r : roots) last = std::max(last, r.level);
+  const std::optional<uint32_t> prefetching = prefetching_phase(roots, last);
   for (uint32_t level = 0; level <= last; ++level) {
     std::vector<const Root*> scalars;
     std::vector<AxisId> columns;
@@ -182,9 +222,7 @@ void BlockLowering::phases(const std::vector<Root>& roots) {
         columns.push_back(r.column);
     }
     scalar_phase(scalars);
-    // A row that is read in several phases comes from memory in the first only.
-    const bool first = level == 0 && last > 0 && facts_.program().schedule.nontemporal;
-    if (first && !roots[0].rows.empty()) emit_.prefetch_ahead(roots[0].rows.back());
+    if (level == prefetching) emit_.prefetch_ahead(roots[0].rows.back());
     for (AxisId column : columns) {
       std::vector<const Root*> members;
       for (const Root& r : roots)

@@ -302,7 +302,8 @@ KValue Emitter::divide_by_uniform(KValue a, tile::ValueId divisor) {
 Reg Emitter::eval_select(const tile::Inst& inst, uint16_t lanes) {
   const KValue m = exact(inst.args[0], lanes);
   const Reg a = eval(inst.args[1]), b = eval(inst.args[2]);
-  const bool in_wide = a.wide && b.wide;
+  // Widening one operand is cheaper than rounding the other, and the next step computes in f32.
+  const bool in_wide = a.wide || b.wide;
   const auto operand = [&](tile::ValueId v) {
     return in_wide ? compute(v, lanes) : exact(v, lanes);
   };
