@@ -33,7 +33,7 @@ constexpr int64_t kAcrossColumns = 512;  // accumulators of a block at most: the
 constexpr int64_t kNarrowest = 64;       // columns of a block at least: whole cache lines
 constexpr int64_t kBlocksPerCore = 4;
 constexpr int64_t kAcrossThreads = 128;  // of a GPU's block, each with a vector of columns
-constexpr int64_t kBand = 1 << 17;  // elements of a band that is walked several times
+constexpr int64_t kBand = 1 << 17;       // elements of a band that is walked several times
 
 // Columns of a block: narrow enough that every core gets some. How columns are divided does not
 // change any sum.

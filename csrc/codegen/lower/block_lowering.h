@@ -42,6 +42,9 @@ struct PhaseCost {
   std::set<uint32_t> buffers;  // loaded from
 };
 
+// The column axis of tiles that loops carry, if there are such.
+tile::AxisId carried_columns(const tile::Program& p, const tile::Block& b);
+
 class BlockLowering {
  public:
   BlockLowering(const tile::Program& program, const Target& target);

@@ -1,6 +1,7 @@
 // Blocks and loops. A row axis that a loop's tiles have becomes a scalar loop
 // around the whole block, so that what the loop carries for each row is a KIR scalar; carried tiles
-// with a column live in private arrays that the loop's last phase overwrites.
+// with a column live in private arrays that the loop's last phase overwrites, unless the target
+// runs the whole block for one vector of columns at a time.
 #include "codegen/lower/block_lowering.h"
 
 #include <algorithm>
@@ -10,6 +11,17 @@ namespace poot::codegen {
 namespace lowering {
 
 using KValue = kir::ValueId;
+
+tile::AxisId carried_columns(const tile::Program& p, const tile::Block& b) {
+  for (const tile::Inst& inst : b.insts) {
+    if (!is_control(inst)) continue;
+    for (tile::ValueId v : inst.results)
+      if (const auto& axes = p.type(v).axes; !axes.empty() && axes.back()) return axes.back();
+    for (const tile::Block& inner : inst.blocks)
+      if (const tile::AxisId a = carried_columns(p, inner)) return a;
+  }
+  return {};
+}
 
 BlockLowering::BlockLowering(const tile::Program& program, const Target& target)
     : facts_(program), target_(target), emit_(facts_, kernel_, target) {

@@ -4,11 +4,15 @@
 // vectors. Reductions carry one accumulator a vector of the step (a cascade: a row of n elements is
 // summed in lanes * unroll partial sums), which are added in a fixed order, then across lanes by
 // halving. The order depends on the extent and the kernel alone, never on threads.
+//
+// Where loops carry tiles of columns, the column loop is around the whole block instead, so that
+// what is carried stays in registers.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
 
 #include "codegen/lower/block_lowering.h"
+#include "ir/cost_class.h"
 
 namespace poot::codegen {
 namespace lowering {
@@ -24,6 +28,7 @@ class CpuLowering final : public BlockLowering {
   using BlockLowering::BlockLowering;
 
  private:
+  void program_body() override;
   void column_phase(AxisId column, const std::vector<const Root*>& roots) override;
   void vector(const std::vector<const Root*>& roots, const Emitter::VectorAxis& at,
               std::vector<KValue>& acc, size_t unroll, size_t u);
@@ -36,6 +41,65 @@ class CpuLowering final : public BlockLowering {
   void remainder(AxisId column, const std::vector<const Root*>& roots, const Remainder& rest,
                  std::vector<KValue>& acc);
 };
+
+// Bytes of a position's widest element, and whether something dear is computed.
+struct Weight {
+  int64_t widest = 1;
+  bool dear = false;
+};
+void weigh(const tile::Program& p, const tile::Block& b, Weight& out) {
+  for (const tile::Inst& inst : b.insts) {
+    for (tile::ValueId v : inst.results)
+      if (!p.type(v).scalar) out.widest = std::max(out.widest, byte_size(opmath(p.type(v).dtype)));
+    out.dear = out.dear || (inst.op == tile::Op::pointwise &&
+                            ir::cost_class(inst.pointwise) >= ir::CostClass::Transcendental);
+    for (const tile::Block& inner : inst.blocks) weigh(p, inner, out);
+  }
+}
+
+void CpuLowering::program_body() {
+  const tile::Program& p = facts_.program();
+  const AxisId column = carried_columns(p, p.body);
+  if (!column || (facts_.reduced_axes() & TileFacts::bit(column)) != 0)
+    return BlockLowering::program_body();
+  kir::KirBuilder& b = emit_.builder();
+  Weight weight;
+  weigh(p, p.body, weight);
+  const auto capacity = static_cast<uint64_t>(p.axes.at(column.index).capacity);
+  const auto lanes_of = [&](int64_t vectors) {
+    const int64_t lanes =
+        std::min<int64_t>(vectors * target_.vector_bytes / weight.widest, kir::kMaxLanes);
+    return static_cast<uint16_t>(std::min<uint64_t>(lanes, std::bit_ceil(capacity)));
+  };
+  const uint16_t wide = lanes_of(weight.dear ? 1 : 4), narrow = lanes_of(1);
+  const auto at = [&](KValue base, uint16_t lanes, KValue active) {
+    emit_.push_scope();
+    emit_.bind_vector({column, base, lanes, active});
+    BlockLowering::program_body();
+    emit_.unbind_vector(column);
+    emit_.pop_scope();
+  };
+  const auto loop = [&](KValue from, KValue to, uint16_t lanes, auto&& body) {
+    b.for_loop(from, to, emit_.i64(lanes), {}, [&](KValue base, std::span<const KValue>) {
+      emit_.push_scope();
+      body(base);
+      emit_.pop_scope();
+      return std::vector<KValue>{};
+    });
+  };
+  const KValue n = emit_.extent(column);
+  const auto fixed = emit_.static_extent(column);
+  const KValue done =
+      fixed ? emit_.i64(*fixed / wide * wide) : b.emit(Op::band, {n, emit_.i64(-wide)});
+  if (!fixed || *fixed >= wide)
+    loop(emit_.i64(0), done, wide, [&](KValue base) { at(base, wide, {}); });
+  if (wide == 1 || (fixed && *fixed % wide == 0)) return;
+  loop(done, n, narrow, [&](KValue base) {
+    const kir::Type t{Elem::I32, narrow};
+    const KValue left = b.emit(Op::itrunc, kir::Type{Elem::I32, 1}, {b.emit(Op::isub, {n, base})});
+    at(base, narrow, b.icmp(kir::Pred::slt, b.emit(Op::lane_ids, t, {}), b.splat(left, narrow)));
+  });
+}
 
 void CpuLowering::vector(const std::vector<const Root*>& roots, const Emitter::VectorAxis& at,
                          std::vector<KValue>& acc, size_t unroll, size_t u) {

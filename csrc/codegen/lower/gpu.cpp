@@ -27,18 +27,6 @@ void each_access(const tile::Block& b, F&& visit) {
   }
 }
 
-// The column axis of tiles that loops carry, if there are such.
-AxisId carried_columns(const tile::Program& p, const tile::Block& b) {
-  for (const tile::Inst& inst : b.insts) {
-    if (!is_control(inst)) continue;
-    for (tile::ValueId v : inst.results)
-      if (const auto& axes = p.type(v).axes; !axes.empty() && axes.back()) return axes.back();
-    for (const tile::Block& inner : inst.blocks)
-      if (const AxisId a = carried_columns(p, inner)) return a;
-  }
-  return {};
-}
-
 bool has_loops(const tile::Block& b) {
   return std::any_of(b.insts.begin(), b.insts.end(), is_control);
 }
