@@ -2,6 +2,9 @@
 // block back, neighbours merge, and the smallest block that fits is taken, or the arena grows.
 // Near-linear in the number of ranges, and within a few percent of optimal for layered models,
 // whose buffers have few distinct sizes.
+//
+// Loans are filled first, the largest first, each by the same scan over the ranges that end in
+// time: a language model's logits hold all the layers before them, and the arena next to nothing.
 
 #include "runtime/arena.h"
 
@@ -15,9 +18,13 @@ namespace {
 
 constexpr uint64_t kAlign = 64;
 
+constexpr uint64_t kNowhere = ~uint64_t{0};
+
 class FreeBlocks {
  public:
-  // Offset of a block of `bytes`; grows the arena if no free block fits.
+  explicit FreeBlocks(uint64_t limit) : limit_(limit) {}
+
+  // Offset of a block of `bytes`; grows towards the limit if no free block fits, else kNowhere.
   uint64_t take(uint64_t bytes) {
     auto best = blocks_.end();
     for (auto it = blocks_.begin(); it != blocks_.end(); ++it)
@@ -55,40 +62,71 @@ class FreeBlocks {
       auto last = std::prev(blocks_.end());
       if (last->first + last->second == end_) {
         offset = last->first;
+        if (bytes > limit_ - offset) return kNowhere;
         blocks_.erase(last);
       }
     }
+    if (bytes > limit_ - offset) return kNowhere;
     end_ = offset + bytes;
     return offset;
   }
 
   std::map<uint64_t, uint64_t> blocks_;  // offset -> size
+  const uint64_t limit_;
   uint64_t end_ = 0;
 };
 
-}  // namespace
+uint64_t padded(uint64_t bytes) {
+  return (bytes + kAlign - 1) / kAlign * kAlign;
+}
 
-ArenaLayout pack_arena(std::span<const LiveRange> ranges) {
-  std::vector<uint32_t> order(ranges.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return ranges[a].first < ranges[b].first; });
-  ArenaLayout layout;
-  layout.offsets.resize(ranges.size());
-  FreeBlocks blocks;
+// Places those of `order` (by first launch) that fit below `limit` and end before `until`; returns
+// the others. `bytes` becomes how much is used.
+std::vector<uint32_t> scan(std::span<const LiveRange> ranges, const std::vector<uint32_t>& order,
+                           uint64_t limit, uint32_t until, uint32_t loan, ArenaLayout& layout,
+                           uint64_t& bytes) {
+  FreeBlocks blocks(limit);
   std::multimap<uint32_t, uint32_t> live;  // last launch -> range
-  auto padded = [&](uint32_t r) { return (ranges[r].bytes + kAlign - 1) / kAlign * kAlign; };
+  std::vector<uint32_t> left;
   for (uint32_t r : order) {
     while (!live.empty() && live.begin()->first < ranges[r].first) {
       const uint32_t dead = live.begin()->second;
-      blocks.give(layout.offsets[dead], padded(dead));
+      blocks.give(layout.offsets[dead], padded(ranges[dead].bytes));
       live.erase(live.begin());
     }
-    if (padded(r) == 0) continue;
-    layout.offsets[r] = blocks.take(padded(r));
+    const uint64_t offset =
+        ranges[r].last < until ? blocks.take(padded(ranges[r].bytes)) : kNowhere;
+    if (offset == kNowhere) {
+      left.push_back(r);
+      continue;
+    }
+    layout.offsets[r] = offset;
+    layout.loans[r] = loan;
     live.emplace(ranges[r].last, r);
   }
-  layout.bytes = blocks.end();
+  bytes = blocks.end();
+  return left;
+}
+
+}  // namespace
+
+ArenaLayout pack_arena(std::span<const LiveRange> ranges, std::span<const Loan> loans) {
+  ArenaLayout layout;
+  layout.offsets.resize(ranges.size());
+  layout.loans.assign(ranges.size(), kNoLoan);
+  std::vector<uint32_t> order;
+  for (uint32_t r = 0; r < ranges.size(); ++r)
+    if (ranges[r].bytes != 0) order.push_back(r);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return ranges[a].first < ranges[b].first; });
+  std::vector<uint32_t> lenders(loans.size());
+  std::iota(lenders.begin(), lenders.end(), 0u);
+  std::stable_sort(lenders.begin(), lenders.end(),
+                   [&](uint32_t a, uint32_t b) { return loans[a].bytes > loans[b].bytes; });
+  uint64_t ignored;
+  for (uint32_t l : lenders)
+    order = scan(ranges, order, loans[l].bytes, loans[l].until, l, layout, ignored);
+  scan(ranges, order, kNowhere, UINT32_MAX, kNoLoan, layout, layout.bytes);
   return layout;
 }
 

@@ -12,12 +12,20 @@ struct LiveRange {
   uint32_t first = 0, last = 0;  // launch numbers, inclusive
 };
 
+// Memory beside the block that nobody uses before launch `until`: a result that is written late.
+struct Loan {
+  uint64_t bytes = 0;
+  uint32_t until = 0;
+};
+inline constexpr uint32_t kNoLoan = ~uint32_t{0};
+
 struct ArenaLayout {
   std::vector<uint64_t> offsets;  // of each range, 64-byte aligned
+  std::vector<uint32_t> loans;    // that the range lies in, or kNoLoan: in the block
   uint64_t bytes = 0;             // size of the whole block
 };
 
-// Ranges that overlap in time never overlap in memory.
-ArenaLayout pack_arena(std::span<const LiveRange> ranges);
+// Ranges that overlap in time never overlap in memory; one in a loan ends before the loan does.
+ArenaLayout pack_arena(std::span<const LiveRange> ranges, std::span<const Loan> loans = {});
 
 }  // namespace poot::runtime

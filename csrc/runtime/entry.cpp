@@ -12,6 +12,8 @@ namespace {
 
 using program::BufferClass;
 
+constexpr uint64_t kWorthLending = 64 << 10;
+
 std::vector<int64_t> eval(const Shape& dims, std::span<const int64_t> symbols) {
   std::vector<int64_t> out;
   out.reserve(dims.size());
@@ -32,9 +34,11 @@ bool is_empty(const program::Arg& arg, std::span<const int64_t> symbols) {
                           [&](const Dim& d) { return d.eval(symbols) == 0; });
 }
 
+// Transients live in results that are not written yet, then in the arena.
 void bind_buffers(Entry& e, const program::Program& p) {
   std::vector<LiveRange> ranges;
-  std::vector<uint32_t> owners;
+  std::vector<Loan> loans;
+  std::vector<uint32_t> owners, lenders;
   for (const program::Buffer& b : p.buffers) {
     BoundBuffer bound{b.cls, b.index};
     bound.bytes = static_cast<uint64_t>(eval_size(b.bytes, e.symbols, "a buffer's size"));
@@ -44,10 +48,20 @@ void bind_buffers(Entry& e, const program::Program& p) {
       ranges.push_back({bound.bytes, b.first, b.last});
       owners.push_back(static_cast<uint32_t>(e.buffers.size()));
     }
+    if (b.cls == BufferClass::Output && bound.bytes >= kWorthLending) {
+      loans.push_back({bound.bytes, b.first});
+      lenders.push_back(static_cast<uint32_t>(e.buffers.size()));
+    }
     e.buffers.push_back(bound);
   }
-  const ArenaLayout layout = pack_arena(ranges);
-  for (size_t i = 0; i < owners.size(); ++i) e.buffers[owners[i]].arena_offset = layout.offsets[i];
+  const ArenaLayout layout = pack_arena(ranges, loans);
+  for (size_t i = 0; i < owners.size(); ++i) {
+    BoundBuffer& b = e.buffers[owners[i]];
+    b.arena_offset = layout.offsets[i];
+    if (layout.loans[i] == kNoLoan) continue;
+    b.lender = lenders[layout.loans[i]];
+    e.lent.push_back(owners[i]);
+  }
   e.arena_bytes = layout.bytes;
 }
 

@@ -12,11 +12,14 @@
 
 namespace poot::runtime {
 
+inline constexpr uint32_t kAbsent = ~uint32_t{0};
+
 struct BoundBuffer {
   program::BufferClass cls;
   uint32_t index = 0;         // Input: argument
   uint64_t bytes = 0;         // Input: zero if the tensor is empty
-  uint64_t arena_offset = 0;  // Arena
+  uint64_t arena_offset = 0;  // Arena: in the arena, or in the Output that lends its memory
+  uint32_t lender = kAbsent;  // Arena: that Output's number
   const char* constant = nullptr;
 };
 
@@ -37,7 +40,6 @@ struct BoundCall {
   const std::vector<int64_t>* ints = nullptr;
   const std::vector<double>* floats = nullptr;
 };
-inline constexpr uint32_t kAbsent = ~uint32_t{0};
 
 // A run of kernel launches of one segment, recorded on the device with one slot a buffer, or one
 // call of the host.
@@ -52,6 +54,7 @@ struct BoundStep {
 struct Entry {
   std::vector<int64_t> symbols;
   std::vector<BoundBuffer> buffers;
+  std::vector<uint32_t> lent;  // Arena buffers that lie in an Output
   std::vector<BoundView> views;
   std::vector<BoundCall> calls;
   std::vector<BoundStep> steps;

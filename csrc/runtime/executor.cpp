@@ -60,6 +60,8 @@ class Run {
           break;
       }
     }
+    for (uint32_t b : entry_.lent)
+      base_[b] = base_[entry_.buffers[b].lender] + entry_.buffers[b].arena_offset;
   }
 
   void run_all() {

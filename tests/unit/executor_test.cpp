@@ -54,6 +54,14 @@ TEST_F(ExecutorTest, TheArenaIsUsedAgain) {
   EXPECT_EQ(host_.live_bytes, 0u);
 }
 
+// The first transient is dead before the result is written, and large enough to lie in its memory.
+TEST_F(ExecutorTest, ResultsLendTheirMemoryUntilTheyAreWritten) {
+  const auto e = make(chain());
+  Vector x(20000);
+  EXPECT_EQ(call(*e, x), Vector(20000, 3 * (20000 - 8)).data);
+  EXPECT_EQ(e->arena_bytes(), 20000u * 8);
+}
+
 TEST_F(ExecutorTest, ManySizesKeepMemoryFlat) {
   const auto e = make(chain());
   Vector largest(1000);
