@@ -6,6 +6,7 @@ compiled and replayed through one boxed callable.
 
 from __future__ import annotations
 
+import collections
 import functools
 import logging
 import pathlib
@@ -17,11 +18,13 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from . import _C, decompositions, report
 from . import options as _options
 from .errors import PootError, StrictError
 from .importer import Fallback, Imported, WholeGraph, import_graph
+from .provenance import input_path
 
 log = logging.getLogger("poot_torch")
 _C.warm_up()
@@ -56,6 +59,7 @@ def poot(
 def _reset() -> None:
     """torch._dynamo.reset() calls this."""
     report.clear()
+    _C.trim_output_pool()
 
 
 poot.reset = _reset  # type: ignore[attr-defined]
@@ -69,9 +73,9 @@ def _link_with_nvjitlink() -> None:
 
 
 def _weight_paths(gm: torch.fx.GraphModule) -> dict[int, str]:
-    """Names of Dynamo's inputs, by position."""
+    """Paths of Dynamo's inputs in the user's program, by position."""
     inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
-    return {i: n.name for i, n in enumerate(inputs)}
+    return {i: input_path(n) for i, n in enumerate(inputs)}
 
 
 def _weights(gm: torch.fx.GraphModule, paths: Mapping[int, str]) -> dict[int, str]:
@@ -93,6 +97,25 @@ def _weights(gm: torch.fx.GraphModule, paths: Mapping[int, str]) -> dict[int, st
     return weights
 
 
+def _donated(gm: torch.fx.GraphModule) -> list[int]:
+    """Positions of a backward graph's saved tensors that nobody reads after it.
+
+    AOTAutograd tells those that are no argument's and no result's memory, and refuses `retain_graph` where there are
+    any. Saved tensors that show one another's memory are left out.
+    """
+    context = torch._guards.TracingContext.try_get()
+    meta = context.fw_metadata if context is not None else None
+    given = getattr(meta, "bw_donated_idxs", None) or ()
+    values = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
+    storages = {
+        i: StorageWeakRef(v.untyped_storage())
+        for i, v in enumerate(values)
+        if isinstance(v, torch.Tensor) and v.layout is torch.strided
+    }
+    shown = collections.Counter(storages.values())
+    return [i for i in given if i in storages and shown[storages[i]] == 1]
+
+
 def _compile(
     gm: torch.fx.GraphModule,
     example_inputs: list[Any],
@@ -107,7 +130,8 @@ def _compile(
     counters["poot"][f"graphs:{kind}"] += 1
     try:
         with entry.phase("import"):
-            imported = import_graph(gm, kind, _weights(gm, paths))
+            donated = _donated(gm) if kind == "backward" else []
+            imported = import_graph(gm, kind, _weights(gm, paths), donated)
         if opts.target not in ("auto", imported.device.type):
             raise WholeGraph(f"tensors on {imported.device}, the option target names {opts.target!r}")
         if imported.device.type == "cuda":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -67,17 +67,23 @@ class Imported:
     device: torch.device
 
 
-def import_graph(gm: torch.fx.GraphModule, name: str, weights: Mapping[int, str]) -> Imported:
-    """`weights` maps argument positions to the parameter's path.
+def import_graph(
+    gm: torch.fx.GraphModule, name: str, weights: Mapping[int, str], donated: Collection[int] = ()
+) -> Imported:
+    """`weights` maps argument positions to the parameter's path; `donated` are positions of arguments that nobody
+    reads after the call, whose memory the graph may take over.
 
     Raises WholeGraph, with the graph untouched.
     """
     folded: dict[str, torch.Tensor] = {}
     while True:
         try:
-            return _Importer(gm, name, weights, folded).run()
+            imported = _Importer(gm, name, weights, folded).run()
         except _Folded as found:
             folded[found.node] = found.tensor
+        else:
+            imported.signature.donated = sorted(donated)
+            return imported
 
 
 class _Folded(Exception):

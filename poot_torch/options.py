@@ -39,11 +39,15 @@ class Options:
     memory_limit_bytes: int = 0
     """Refuse a program that needs more memory beside its arguments; 0: no limit."""
 
+    output_pool: bool = True
+    """Keep the memory of large results that died for later calls."""
+
     def compile_options(self) -> dict[str, Any]:
         """What `_C.compile` takes."""
         return {
             "fuse": self.fuse,
             "memory_limit_bytes": self.memory_limit_bytes,
+            "output_pool": self.output_pool,
         }
 
 

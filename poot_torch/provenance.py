@@ -1,4 +1,5 @@
-"""Where a node of the graph came from: the innermost line outside torch itself."""
+"""Where nodes and inputs of a graph came from in the user's program: the innermost line outside torch itself, the
+dotted path of a parameter."""
 
 from __future__ import annotations
 
@@ -11,6 +12,9 @@ import torch
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s+([^\n]*)')
+_SOURCE = re.compile(r"[LG]\['(\w+)'\]((?:\.\w+|\['[^']+'\]|\[\d+\])*)")
+_STEP = re.compile(r"\.(\w+)|\['([^']+)'\]|\[(\d+)\]")
+_STORES = frozenset(("_modules", "_parameters", "_buffers"))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -27,3 +31,16 @@ def source_line(node: torch.fx.Node) -> str:
     """The user's source line: "model.py:12, in forward: x + 1", or ""."""
     trace = node.meta.get("stack_trace")
     return _innermost(trace) if trace else ""
+
+
+def input_path(node: torch.fx.Node) -> str:
+    """The dotted path of an input of Dynamo's graph: "layers.0.weight" for a parameter of `self`, "model.weight" for
+    one of a local or global `model`; the node's name where the source is more than attributes and items."""
+    source = getattr(node, "_dynamo_source", None)
+    name = getattr(source, "name", "")
+    found = _SOURCE.fullmatch(name() if callable(name) else name)
+    if found is None:
+        return node.name
+    steps = ["".join(step) for step in _STEP.findall(found[2])]
+    root = [] if found[1] == "self" and steps else [found[1]]
+    return ".".join(root + [s for s in steps if s not in _STORES])

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import _C
 from .report_text import render
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ SCHEMA_VERSION = 1
 _LONGEST = 256  # regions kept
 _regions: collections.deque[Region] = collections.deque(maxlen=_LONGEST)
 _since = time.time()  # when the record was last cleared
+_store_before: dict[str, int] = {}  # the kernel store's counts then
+_store_events: list[str] = []  # since then
 
 
 @dataclasses.dataclass
@@ -70,29 +73,14 @@ class GraphReport:
         return counts
 
     def to_json(self) -> dict[str, Any]:
-        native = {
-            key: self.native.get(key, default)
-            for key, default in (
-                ("ops", []),
-                ("fusions", []),
-                ("declines", []),
-                ("numerical_declines", []),
-                ("layout_copies", []),
-                ("kernels", []),
-                ("passes", []),
-                ("dispatches_before", 0),
-                ("dispatches_after", 0),
-                ("peak_transient_bytes", 0),
-            )
-        }
         return {
+            **(self.native or _C.empty_report()),
             "kind": self.kind,
             "nodes": self.nodes,
             "whole_graph_fallback": self.whole_graph,
             "classes": self.classes(),
             "fallbacks": [dataclasses.asdict(f) | {"dtypes": list(f.dtypes)} for f in self.fallbacks],
             "phases_ms": dict(self.phases_ms),
-            **native,
         }
 
 
@@ -147,9 +135,20 @@ def begin_region(gm: torch.fx.GraphModule) -> Region:
 
 
 def clear() -> None:
-    global _since
+    global _since, _store_before
     _regions.clear()
     _since = time.time()
+    _C.take_store_events()
+    _store_events.clear()
+    _store_before = _C.store_stats()
+
+
+def _store() -> dict[str, Any]:
+    """What befell the kernel store since the last reset, outside any one kernel."""
+    _store_events.extend(_C.take_store_events())
+    counts = _C.store_stats()
+    keys = ("worker_restarts", "timeouts", "cache_write_failures")
+    return {k: counts[k] - _store_before.get(k, 0) for k in keys} | {"events": list(_store_events)}
 
 
 def _eager_frames() -> list[dict[str, str]]:
@@ -178,9 +177,11 @@ def _eager_frames() -> list[dict[str, str]]:
 class Report:
     """All graphs compiled since the last `torch._dynamo.reset()`; a snapshot."""
 
-    def __init__(self, regions: list[Region], eager_frames: list[dict[str, str]]) -> None:
+    def __init__(self, regions: list[Region]) -> None:
         self.regions = regions
-        self.eager_frames = eager_frames
+        self.eager_frames = _eager_frames()
+        self.store = _store()
+        self.output_pool: dict[str, int] = _C.output_pool_stats()
 
     @property
     def graphs(self) -> list[GraphReport]:
@@ -208,7 +209,7 @@ class Report:
             "dispatches_before": sum(g.native.get("dispatches_before", 0) for g in graphs),
             "dispatches_after": sum(g.native.get("dispatches_after", 0) for g in graphs),
             "peak_transient_bytes": max((g.native.get("peak_transient_bytes", 0) for g in graphs), default=0),
-            "kernels": {origin: kernels[origin] for origin in ("compiled", "disk", "memory")},
+            "kernels": {origin: kernels[origin] for origin in ("compiled", "disk", "memory", "failed")},
             "phases_ms": dict(phases),
         }
 
@@ -217,6 +218,8 @@ class Report:
         return {
             "version": SCHEMA_VERSION,
             "totals": self.totals(),
+            "store": self.store,
+            "output_pool": self.output_pool,
             "eager_frames": self.eager_frames,
             "regions": [r.to_json() for r in self.regions],
             "graphs": [{"region": i, **g.to_json()} for i, r in enumerate(self.regions) for g in r.graphs],
@@ -231,7 +234,7 @@ class Report:
 
 def last_report() -> Report:
     """The report over everything compiled since the last reset."""
-    return Report(list(_regions), _eager_frames())
+    return Report(list(_regions))
 
 
 def explain(fn: Callable[..., Any], **options: Any) -> Callable[..., Report]:

@@ -37,14 +37,23 @@ BACKENDS = {
 
 
 def bench_case(
-    case: demo_models.Case, dtype: torch.dtype, *, backends: list[str], rounds: int, block_seconds: float
+    case: demo_models.Case,
+    dtype: torch.dtype,
+    *,
+    backends: list[str],
+    rounds: int,
+    block_seconds: float,
+    output_pool: bool,
 ) -> dict:
     reference = case.build(dtype, 0, True)()
     instances = {name: case.build(dtype, 0, False) for name in ("eager", *backends)}
     calls, notes = {"eager": instances["eager"].fn}, []
     for name in backends:
         torch._dynamo.reset()
-        fn = torch.compile(instances[name].fn, **BACKENDS[name])
+        how = BACKENDS[name]
+        if name == "poot":
+            how = how | {"options": how["options"] | {"output_pool": output_pool}}
+        fn = torch.compile(instances[name].fn, **how)
         try:
             instances[name].reset()
             fn(*instances[name].args)
@@ -108,6 +117,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--dtypes", nargs="+", choices=list(DTYPES), default=list(DTYPES))
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--block-seconds", type=float, default=0.15)
+    parser.add_argument("--output-pool", action="store_true", help="poot keeps the memory of dead results")
     parser.add_argument("--json", type=pathlib.Path, help="write all figures to this file")
     args = parser.parse_args(argv)
     rows = []
@@ -121,6 +131,7 @@ def main(argv: list[str] | None = None) -> int:
                     backends=backends,
                     rounds=args.rounds,
                     block_seconds=args.block_seconds,
+                    output_pool=args.output_pool,
                 )
                 row["dtype"] = dtype
                 show(row, dtype)

@@ -50,11 +50,11 @@ def step_of(row: Row, fn: Callable[..., object]) -> Callable[[Inputs], list[torc
     return both
 
 
-def compiled(row: Row, backend: str) -> Callable[[Inputs], list[torch.Tensor]]:
+def compiled(row: Row, backend: str, output_pool: bool) -> Callable[[Inputs], list[torch.Tensor]]:
     if backend == "eager":
         return step_of(row, row.fn)
     torch._dynamo.reset()
-    options = {"strict": True} if backend == "poot" else None
+    options = {"strict": True, "output_pool": output_pool} if backend == "poot" else None
     return step_of(row, torch.compile(row.fn, backend=backend, options=options, dynamic=False))
 
 
@@ -68,7 +68,7 @@ def bench_row(row: Row, size: str, dtype: torch.dtype, args: argparse.Namespace)
     steps, notes = {}, []
     for name in dict.fromkeys((*args.peers, "eager", "poot")):
         try:
-            steps[name] = compiled(row, name)
+            steps[name] = compiled(row, name, args.output_pool)
             steps[name](inputs)
         except Exception as e:
             if name != "inductor":
@@ -173,6 +173,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rotate-mb", type=int, default=640, help="rotating sets hold at least this much")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--block-seconds", type=float, default=0.1)
+    parser.add_argument("--output-pool", action="store_true", help="poot keeps the memory of dead results")
     parser.add_argument("--json", type=pathlib.Path, help="write all figures to this file")
     args = parser.parse_args(argv)
     rows = []

@@ -44,15 +44,14 @@ class Call {
 
   void run() {
     results_.resize(program_.results.size());
-    // Each pass mends one argument; a mended argument cannot mismatch again.
-    for (size_t pass = 0; pass <= args_.size(); ++pass) {
+    // Each pass mends one argument, in one of two ways.
+    for (size_t pass = 0;; ++pass) {
       try {
         loaded_.executor->run(args_, results_);
         for (const auto& [original, copy] : copied_) at::Tensor(original).copy_(copy);
         return;
       } catch (const ArgumentMismatch& e) {
-        if (e.what_kind() != ArgumentMismatch::What::Strides || is_mutated(e.arg())) throw;
-        restride(e.arg());
+        if (pass >= 2 * args_.size() || !mend(e)) throw;
       }
     }
   }
@@ -119,20 +118,29 @@ class Call {
       int64_t elems = t.numel() == 0 ? 0 : 1;
       for (int64_t d = 0; elems != 0 && d < t.dim(); ++d) elems += (t.size(d) - 1) * t.stride(d);
       const at::Tensor copy = t.as_strided({elems}, {1}).clone().as_strided(t.sizes(), t.strides());
-      if (is_mutated(static_cast<uint32_t>(i))) copied_.emplace_back(t, copy);
+      if (is_updated(static_cast<uint32_t>(i))) copied_.emplace_back(t, copy);
       t = copy;
     }
   }
 
-  bool is_mutated(uint32_t arg) const {
+  // Whether the caller wants to see what the call writes to the argument.
+  bool is_updated(uint32_t arg) const {
     const auto* t = std::get_if<program::ArgTensor>(&program_.args[arg]);
-    return t && t->mutated;
+    return t && t->mutated && !loaded_.donated[arg];
   }
 
-  void restride(uint32_t arg) {
-    const std::vector<int64_t> strides = loaded_.executor->wanted_strides(args_, arg);
-    tensors_[arg] = with_strides(tensors_[arg], strides);
-    set_arg(arg);
+  // A copy of the argument serves where nobody wants the original written. False if it cannot.
+  bool mend(const ArgumentMismatch& e) {
+    if (is_updated(e.arg())) return false;
+    at::Tensor& tensor = tensors_[e.arg()];
+    if (e.what_kind() == ArgumentMismatch::What::Strides)
+      tensor = with_strides(tensor, loaded_.executor->wanted_strides(args_, e.arg()));
+    else if (e.what_kind() == ArgumentMismatch::What::Overlap)
+      tensor = tensor.clone();
+    else
+      return false;
+    set_arg(e.arg());
+    return true;
   }
 
   PyObject* pack_one(size_t i) {
@@ -146,7 +154,7 @@ class Call {
     const program::Buffer& buffer = program_.buffers[v.buffer.index];
     runtime::HostTensor t = std::move(results_[i].tensor);
     if (buffer.cls == program::BufferClass::Input)
-      t.owner = std::make_shared<at::Tensor>(tensors_[buffer.index]);
+      t.owner = std::make_shared<c10::Storage>(tensors_[buffer.index].storage());
     return THPVariable_Wrap(wrap(t, v.dtype));
   }
 
@@ -202,7 +210,14 @@ void callable_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
+PyObject* callable_arena_bytes(PyObject* self, void*) {
+  const LoadedProgram& p = **reinterpret_cast<CallableObject*>(self)->program;
+  return PyLong_FromUnsignedLongLong(p.executor->arena_bytes());
+}
+
 PyGetSetDef callable_getset[] = {
+    {"arena_bytes", callable_arena_bytes, nullptr, "bytes of transient memory that a call takes",
+     nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMemberDef callable_members[] = {

@@ -12,6 +12,7 @@ namespace poot::binding {
 
 struct LoadedProgram {
   c10::Device device{c10::kCPU};  // of all tensors
+  std::vector<bool> donated;      // by argument: nobody reads it after the call
   std::shared_ptr<OpaqueTable> calls;
   std::unique_ptr<TorchHost> host;
   std::unique_ptr<runtime::Executor> executor;

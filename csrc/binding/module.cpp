@@ -4,6 +4,7 @@
 
 #include "binding/callable.h"
 #include "binding/graph_binding.h"
+#include "binding/output_memory.h"
 #include "binding/report.h"
 #include "binding/torch_cuda.h"
 #include "compiler/compile.h"
@@ -41,13 +42,16 @@ void bind_errors(py::module_& m) {
 }
 
 // (callable, report) of one graph whose tensors lie on `device`; on "meta" it is only compiled, and
-// the callable is None. options: fuse: bool, memory_limit_bytes: int, target: str.
+// the callable is None.
 py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
                   const passes::Options& options, const std::string& target_name,
-                  const std::string& device_name, std::shared_ptr<OpaqueTable> calls) {
+                  const std::string& device_name, std::shared_ptr<OpaqueTable> calls,
+                  bool output_pool) {
   compiler::Compiled compiled;
   auto loaded = std::make_shared<LoadedProgram>();
   loaded->device = c10::Device(device_name);
+  loaded->donated.resize(signature.args.size());
+  for (const uint32_t arg : signature.donated) loaded->donated.at(arg) = true;
   runtime::cuda::CudaDevice* cuda =
       loaded->device.is_cuda() ? &cuda_device(loaded->device.index()) : nullptr;
   {
@@ -60,7 +64,7 @@ py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
   py::dict report = report_dict(compiled);
   if (loaded->device.is_meta()) return py::make_tuple(py::none(), report);
   loaded->calls = std::move(calls);
-  loaded->host = std::make_unique<TorchHost>(loaded->calls, loaded->device);
+  loaded->host = std::make_unique<TorchHost>(loaded->calls, loaded->device, output_pool);
   if (cuda) {
     std::vector<runtime::ModuleId> modules;
     for (const std::string& bytes : compiled.modules) modules.push_back(cuda->load(bytes));
@@ -78,20 +82,20 @@ void bind_compile(py::module_& m) {
   py::class_<OpaqueTable, std::shared_ptr<OpaqueTable>>(m, "OpaqueTable")
       .def(py::init<>())
       .def("add", &OpaqueTable::add, py::arg("name"), py::arg("overload"), py::arg("args"),
-           py::arg("kwargs"))
-      .def("__len__", &OpaqueTable::size);
+           py::arg("kwargs"));
   m.def(
       "compile",
       [](const ir::Graph& graph, const passes::Signature& signature,
          std::shared_ptr<OpaqueTable> calls, bool fuse, int64_t memory_limit_bytes,
-         const std::string& target, const std::string& device) {
+         const std::string& target, const std::string& device, bool output_pool) {
         passes::Options options;
         options.fuse = fuse;
         options.memory_limit_bytes = memory_limit_bytes;
-        return compile(graph, signature, options, target, device, std::move(calls));
+        return compile(graph, signature, options, target, device, std::move(calls), output_pool);
       },
       py::arg("graph"), py::arg("signature"), py::arg("calls"), py::arg("fuse") = true,
-      py::arg("memory_limit_bytes") = 0, py::arg("target") = "", py::arg("device") = "cpu");
+      py::arg("memory_limit_bytes") = 0, py::arg("target") = "", py::arg("device") = "cpu",
+      py::arg("output_pool") = true);
   m.def("link_with_nvjitlink", &link_with_nvjitlink, py::arg("paths"));
   m.def("warm_up", [] { runtime::KernelStore::instance().warm_up(); });
   m.def("worker_pids", [] { return runtime::KernelStore::instance().worker_pids(); });
@@ -106,12 +110,19 @@ void bind_compile(py::module_& m) {
     d["cache_write_failures"] = s.cache_write_failures;
     return d;
   });
-  m.def(
-      "target_key",
-      [](const std::string& name) {
-        return (name.empty() ? Target::host() : Target::parse(name)).key();
-      },
-      py::arg("name") = "");
+  m.def("take_store_events", [] { return runtime::KernelStore::instance().take_events(); });
+  m.def("empty_report", &empty_report);
+  m.def("output_pool_stats", [] {
+    const auto s = binding::output_pool().stats();
+    py::dict d;
+    d["live_bytes"] = s.live_bytes;
+    d["idle_bytes"] = s.idle_bytes;
+    d["peak_bytes"] = s.peak_bytes;
+    d["reused"] = s.reused;
+    d["fresh"] = s.fresh;
+    return d;
+  });
+  m.def("trim_output_pool", [] { binding::output_pool().trim(); });
 }
 
 }  // namespace

@@ -29,7 +29,6 @@ class OpaqueTable {
   std::vector<at::Tensor> call(uint32_t call, std::span<const at::Tensor> operands,
                                std::span<const int64_t> symbols) const;
   const std::string& name(uint32_t call) const { return calls_.at(call).name; }
-  size_t size() const { return calls_.size(); }
 
  private:
   struct Element {

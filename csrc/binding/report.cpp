@@ -100,4 +100,8 @@ py::dict report_dict(const compiler::Compiled& compiled) {
   return out;
 }
 
+py::dict empty_report() {
+  return report_dict({});
+}
+
 }  // namespace poot::binding

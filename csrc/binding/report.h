@@ -8,5 +8,7 @@
 namespace poot::binding {
 
 pybind11::dict report_dict(const compiler::Compiled& compiled);
+// Of a graph that was not compiled: the same keys, everything empty.
+pybind11::dict empty_report();
 
 }  // namespace poot::binding

@@ -7,6 +7,7 @@
 
 #include "binding/library_calls.h"
 #include "binding/openmp_team.h"
+#include "binding/output_memory.h"
 #include "binding/torch_types.h"
 
 namespace poot::binding {
@@ -29,21 +30,20 @@ c10::DispatchKeySet key_of(c10::Device device) {
 }  // namespace
 
 at::Tensor wrap(const runtime::HostTensor& t, DType dtype) {
-  const at::Tensor& base = *static_cast<const at::Tensor*>(t.owner.get());
-  const c10::Storage& storage = base.storage();
+  const c10::Storage& storage = *static_cast<const c10::Storage*>(t.owner.get());
   at::Tensor out = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), key_of(base.device()), c10::scalarTypeToTypeMeta(to_torch(dtype)));
+      c10::Storage(storage), key_of(storage.device()), c10::scalarTypeToTypeMeta(to_torch(dtype)));
   const int64_t bytes = static_cast<const char*>(t.data) - static_cast<const char*>(storage.data());
   out.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes, t.strides, bytes / byte_size(dtype));
   return out;
 }
 
-runtime::HostTensor own(at::Tensor t) {
+runtime::HostTensor own(const at::Tensor& t) {
   runtime::HostTensor out;
   out.data = t.data_ptr();
   out.sizes = t.sizes().vec();
   out.strides = t.strides().vec();
-  out.owner = std::make_shared<at::Tensor>(std::move(t));
+  out.owner = std::make_shared<c10::Storage>(t.storage());
   return out;
 }
 
@@ -69,15 +69,10 @@ void TorchHost::free(void* p) {
 }
 
 runtime::HostTensor TorchHost::allocate_output(size_t bytes) {
-  c10::Allocator* allocator = c10::GetAllocator(device_.type());
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(bytes), allocator->allocate(bytes),
-      allocator, /*resizable=*/true);
-  at::Tensor base = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(storage)), key_of(device_), c10::scalarTypeToTypeMeta(at::kByte));
+  auto storage = std::make_shared<c10::Storage>(output_storage(bytes, device_, pooled_));
   runtime::HostTensor t;
-  t.data = base.storage().mutable_data();
-  t.owner = std::make_shared<at::Tensor>(std::move(base));
+  t.data = storage->mutable_data();
+  t.owner = std::move(storage);
   return t;
 }
 

@@ -14,17 +14,18 @@ namespace poot::binding {
 // A tensor on `device` that views memory which somebody else keeps alive for the duration of the
 // call.
 at::Tensor borrow(const runtime::TensorRef& ref, c10::Device device);
-// The result tensor: `owner` is an at::Tensor whose storage holds `data`.
+// The result tensor: `owner` is the c10::Storage that holds `data`.
 at::Tensor wrap(const runtime::HostTensor& t, DType dtype);
-runtime::HostTensor own(at::Tensor t);
+runtime::HostTensor own(const at::Tensor& t);
 // `t` itself if it has these strides (where a dim's size exceeds 1), else a copy that has.
 at::Tensor with_strides(const at::Tensor& t, at::IntArrayRef strides);
 
 class TorchHost : public runtime::HostServices {
  public:
-  // Of a program whose tensors lie on `device`.
-  TorchHost(std::shared_ptr<OpaqueTable> calls, c10::Device device)
-      : calls_(std::move(calls)), device_(device) {}
+  // Of a program whose tensors lie on `device`; `pooled`: large results on the CPU come from the
+  // process's pool.
+  TorchHost(std::shared_ptr<OpaqueTable> calls, c10::Device device, bool pooled)
+      : calls_(std::move(calls)), device_(device), pooled_(pooled) {}
   void* allocate(size_t bytes) override;
   void free(void* p) override;
   runtime::HostTensor allocate_output(size_t bytes) override;
@@ -42,6 +43,7 @@ class TorchHost : public runtime::HostServices {
  private:
   std::shared_ptr<OpaqueTable> calls_;
   const c10::Device device_;
+  const bool pooled_;
 };
 
 }  // namespace poot::binding

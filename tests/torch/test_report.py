@@ -1,11 +1,14 @@
 """The report: what it holds, that it follows its schema, and what it says in text."""
 
 import json
+import re
+from unittest import mock
 
 import pytest
 import torch
 
 import poot_torch.backend
+from poot_torch import _C
 from poot_torch.report import SCHEMA_PATH
 
 KINDS = {
@@ -70,6 +73,49 @@ def test_schema(report):
     assert len(list(violations(schema, data, schema))) == 2
 
 
+def objects(schema):
+    """Every object of the schema, nested ones included."""
+    if isinstance(schema, dict):
+        if "properties" in schema:
+            yield schema
+        for item in schema.values():
+            yield from objects(item)
+    elif isinstance(schema, list):
+        for item in schema:
+            yield from objects(item)
+
+
+def test_schema_is_exact():
+    """The compiler, the front end and the schema list the same keys: no key is optional, none is unknown."""
+    schema = json.loads(SCHEMA_PATH.read_text())
+    for o in objects({k: v for k, v in schema.items() if k != "$schema"}):
+        assert o["additionalProperties"] is False and sorted(o["required"]) == sorted(o["properties"])
+    native = set(_C.empty_report())
+    assert native < set(schema["$defs"]["graph"]["required"])
+    assert set(schema["$defs"]["graph"]["required"]) - native == {
+        "region", "kind", "nodes", "whole_graph_fallback", "classes", "fallbacks",
+    }  # fmt: skip
+
+
+def test_schema_holds_for_every_kind_of_record():
+    """A graph with one record of each kind, and one that runs in eager as a whole."""
+    schema = json.loads(SCHEMA_PATH.read_text())
+
+    def fn(x, w, h):
+        return torch.softmax(x @ w, -1).t().reshape(-1) * 2, torch.special.erfcx(h), x.to(torch.float64) @ w.double()
+
+    def data_dependent(x):
+        return torch.nonzero(x)
+
+    with torch.no_grad(), torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        data = poot_torch.explain(fn)(torch.rand(8, 4), torch.rand(4, 8).t().contiguous().t(), torch.rand(3)).to_json()
+        whole = poot_torch.explain(data_dependent)(torch.ones(3)).to_json()
+    assert not list(violations(schema, data, schema)) and not list(violations(schema, whole, schema))
+    (graph,) = data["graphs"]
+    assert graph["ops"] and graph["fusions"] and graph["kernels"] and graph["passes"] and graph["fallbacks"]
+    assert whole["graphs"][0]["whole_graph_fallback"] and whole["graphs"][0]["ops"] == []
+
+
 def test_contents(report):
     data = report.to_json()
     assert data["totals"]["graphs"] == 2 and data["totals"]["breaks"] == 1
@@ -88,6 +134,60 @@ def test_text(report):
     assert "2 graph(s), 1 graph break(s)" in text
     assert "fallback aten.special_erfcx.default(f32): no lowering" in text
     assert "graph_break" in text and "test_report.py" in text
+    assert re.search(r"^    generated: .*\badd\b", text, re.M)
+    fusions = [f for g in report.to_json()["graphs"] for f in g["fusions"]]
+    assert fusions and all(f"fused by {f['pass']}: {f['eqns']} operators as {f['kernel']}" in text for f in fusions)
+
+
+@torch.no_grad()
+def test_compiler_deaths_are_told(tmp_path):
+    report = poot_torch.explain(lambda x: torch.relu(x) * 3)(torch.ones(5))
+    assert report.store["worker_restarts"] == 0
+    with mock.patch.object(_C, "take_store_events", lambda: ["the cache directory is gone"]):
+        stats = _C.store_stats()
+        later = stats | {"worker_restarts": stats["worker_restarts"] + 1, "timeouts": stats["timeouts"] + 2}
+        with mock.patch.object(_C, "store_stats", lambda: later):
+            report = poot_torch.last_report()
+    assert report.store["worker_restarts"] == 1 and report.store["timeouts"] == 2
+    text = str(report)
+    assert "1 worker restart(s), 2 timeout(s)" in text and "the cache directory is gone" in text
+
+
+@torch.no_grad()
+def test_failed_kernels_are_counted():
+    data = poot_torch.explain(lambda x: torch.relu(x + 1))(torch.ones(6)).to_json()
+    kernels = data["graphs"][0]["kernels"]
+    assert data["totals"]["kernels"]["failed"] == 0
+    report = poot_torch.last_report()
+    report.graphs[0].native["kernels"].append(kernels[0] | {"origin": "failed", "events": ["split"]})
+    assert report.totals()["kernels"]["failed"] == 1 and "1 failed and split" in str(report)
+
+
+def test_weights_are_named_by_their_path():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)])
+            self.scale = torch.nn.Parameter(torch.ones(4))
+            self.register_buffer("shift", torch.ones(4))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x) * self.scale + self.shift
+            return x
+
+    seen = []
+    real = poot_torch.backend.import_graph
+
+    def spy(gm, kind, weights, *rest):
+        seen.extend(weights.values())
+        return real(gm, kind, weights, *rest)
+
+    torch._dynamo.reset()
+    with torch.no_grad(), mock.patch.object(poot_torch.backend, "import_graph", spy):
+        torch.compile(Net(), backend=poot_torch.backend.poot)(torch.ones(2, 4))
+    want = [f"layers.{i}.{p}" for i in range(2) for p in ("weight", "bias")] + ["scale", "shift"]
+    assert sorted(seen) == sorted(want)
 
 
 @torch.no_grad()
