@@ -34,8 +34,9 @@ bool is_empty(const program::Arg& arg, std::span<const int64_t> symbols) {
                           [&](const Dim& d) { return d.eval(symbols) == 0; });
 }
 
-// Transients live in results that are not written yet, then in the arena.
-void bind_buffers(Entry& e, const program::Program& p) {
+// Transients live in results that are not written yet, then in the arena; all in the arena on a
+// device whose recordings hold addresses, since results move from call to call.
+void bind_buffers(Entry& e, const program::Program& p, bool lend) {
   std::vector<LiveRange> ranges;
   std::vector<Loan> loans;
   std::vector<uint32_t> owners, lenders;
@@ -48,7 +49,7 @@ void bind_buffers(Entry& e, const program::Program& p) {
       ranges.push_back({bound.bytes, b.first, b.last});
       owners.push_back(static_cast<uint32_t>(e.buffers.size()));
     }
-    if (b.cls == BufferClass::Output && bound.bytes >= kWorthLending) {
+    if (lend && b.cls == BufferClass::Output && bound.bytes >= kWorthLending) {
       loans.push_back({bound.bytes, b.first});
       lenders.push_back(static_cast<uint32_t>(e.buffers.size()));
     }
@@ -194,7 +195,7 @@ void bind_steps(Entry& e, const program::Program& p, Device& device,
 void bind_entry(Entry& entry, const program::Program& program, Device& device,
                 std::span<const ModuleId> modules, std::vector<int64_t> symbols) {
   entry.symbols = std::move(symbols);
-  bind_buffers(entry, program);
+  bind_buffers(entry, program, device.facts().host_memory);
   bind_views(entry, program);
   bind_results(entry, program);
   bind_steps(entry, program, device, modules);
