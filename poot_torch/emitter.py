@@ -229,8 +229,11 @@ class Emitter:
 
         In f16 and bf16 a scalar factor or divisor that the type cannot hold, and a 0-d one of another
         dtype, enters eager's computation unrounded; then the operation is computed in f32. Every
-        other operand is rounded first.
+        other operand is rounded first. On a GPU every number enters unrounded.
         """
+        everywhere = isinstance(self.meta, torch.Tensor) and self.meta.device.type != "cpu"
+        if dtype in REDUCED and everywhere and any(self._needs_opmath(a, dtype) for a in args):
+            return self.cast(self.emit(op, *(self.operand(a, torch.float32) for a in args)), dtype)
         if dtype in REDUCED and op in ("mul", "div", "floor_div") and self._needs_opmath(args[-1], dtype):
             args = [*(self.rounded(a, dtype) for a in args[:-1]), args[-1]]
             wide = self.emit(op, *(self.operand(a, torch.float32) for a in args))

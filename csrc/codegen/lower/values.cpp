@@ -223,7 +223,9 @@ Reg Emitter::eval_pointwise(const tile::Inst& inst) {
   std::vector<KValue> args;
   for (tile::ValueId a : inst.args) args.push_back(compute(a, lanes));
   if (is_int(from) && divides_integers(inst.pointwise)) report_zero_divisor(args[1]);
-  const bool narrow = is_half(inst.dtype) || facts_.ends_narrow(inst.results[0]);
+  // A quotient of two bf16 may lie exactly between two others: it is rounded once, as in eager.
+  const bool narrow =
+      facts_.ends_narrow(inst.results[0]) || (is_half(inst.dtype) && inst.pointwise != OpCode::div);
   const KValue r = math::emit(b_, inst.pointwise, args, is_signed(from),
                               narrow ? math::Accuracy::Half : math::Accuracy::Full);
   if (is_half(inst.dtype)) {
