@@ -22,8 +22,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from . import _C, decompositions, report
 from . import options as _options
+from .dispatch import Fallback, WholeGraph
 from .errors import PootError, StrictError
-from .importer import Fallback, Imported, WholeGraph, import_graph
+from .importer import Imported, import_graph
 from .provenance import input_path
 
 log = logging.getLogger("poot_torch")

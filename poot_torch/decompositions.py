@@ -26,7 +26,16 @@ _NAMES = (
     "soft_margin_loss",
     "log_sigmoid_forward",
     "log_sigmoid_backward",
+    "binary_cross_entropy_with_logits",
+    "multi_margin_loss",
+    "multilabel_margin_loss_forward",
+    "nll_loss2d_forward",
+    "nll_loss2d_backward",
     # pointwise backward
+    "glu_backward",
+    "logit_backward",
+    "soft_margin_loss_backward",
+    "_prelu_kernel_backward",
     "gelu_backward",
     "threshold_backward",
     "tanh_backward",
@@ -46,10 +55,62 @@ _NAMES = (
     "native_layer_norm_backward",
     "native_group_norm_backward",
     "native_batch_norm_backward",
+    "_fused_rms_norm_backward",
     # views backward
     "select_backward",
     "slice_backward",
+    "diagonal_backward",
+    "unfold_backward",
+    "index_select_backward",
+    "value_selecting_reduction_backward",
+    # padding, windows and sampling through index tensors
+    "reflection_pad1d",
+    "reflection_pad2d",
+    "reflection_pad3d",
+    "reflection_pad1d_backward",
+    "reflection_pad2d_backward",
+    "reflection_pad3d_backward",
+    "replication_pad1d",
+    "replication_pad2d",
+    "replication_pad3d",
+    "im2col",
+    "col2im",
+    "upsample_linear1d",
+    "upsample_nearest1d",
+    "upsample_nearest2d",
+    "upsample_nearest3d",
+    "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d",
+    "_upsample_nearest_exact3d",
+    "grid_sampler_2d",
+    "affine_grid_generator",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "channel_shuffle",
+    "native_channel_shuffle",
+    "_unsafe_masked_index",
+    "_unsafe_masked_index_put_accumulate",
+    "take",
+    "isin",
     # composites
+    "_chunk_cat",
+    "_weight_norm_interface",
+    "addr",
+    "block_diag",
+    "count_nonzero",
+    "linalg_cross",
+    "linspace",
+    "logspace",
+    "logaddexp",
+    "logaddexp2",
+    "mvlgamma",
+    "nansum",
+    "renorm",
+    "rot90",
+    "sinc",
+    "special_entr",
+    "special_log_ndtr",
+    "special_xlog1py",
     "nan_to_num",
     "logit",
     "glu",
@@ -78,4 +139,21 @@ def table() -> dict[Any, Callable[..., Any]]:
     from torch._decomp import get_decompositions
 
     names = [n for n in _NAMES if hasattr(torch.ops.aten, n)]
-    return get_decompositions([getattr(torch.ops.aten, n) for n in names])
+    found = get_decompositions([getattr(torch.ops.aten, n) for n in names])
+    pool = torch.ops.aten._adaptive_avg_pool2d.default
+    whole = get_decompositions([pool]).get(pool)
+    if whole is not None:
+        found[pool] = _unless_tiled(whole)
+    return found
+
+
+def _unless_tiled(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Pooling whose windows tile the plane has a lowering; other sizes are split into reads through indices."""
+
+    def decompose(x: Any, output_size: Any) -> Any:
+        pairs = list(zip(x.shape[-2:], output_size, strict=True))
+        if any(not isinstance(s, int) or not isinstance(o, int) or o == 0 for s, o in pairs):
+            return NotImplemented
+        return NotImplemented if all(s % o == 0 for s, o in pairs) else decomposition(x, output_size)
+
+    return decompose

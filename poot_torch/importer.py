@@ -2,25 +2,27 @@
 
 Each node is lowered by the function registered for its overload; what a lowering yields must have
 the dtype and shape of the node's fake tensor, or it is refused. A node without a usable lowering
-becomes an `opaque` equation: a prepared call of the dispatcher at the node's place, recorded as a
-fallback with its reason.
+becomes an `opaque` equation: a prepared call of the dispatcher at the node's place.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
 
 from . import _C
+from .dispatch import Dispatched, Fallback, WholeGraph, draws
 from .emitter import DTYPE_NAMES, KERNEL_DTYPES, Declined, Emitter, Val
 from .errors import InvalidGraph
+from .graph_facts import device_of, is_host_number, is_token, view_base
 from .lowerings import FIRST_RESULT, registry
 from .provenance import source_line
 from .symbols import Symbols, Unbindable
+from .trees import leaves, mapped
 
 aten = torch.ops.aten
 
@@ -30,32 +32,7 @@ _CHECKS = frozenset(
     for name in ("_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size")
     if hasattr(aten, name)
 )
-# Operators whose fake results have other sizes than their real ones.
-_UNTRUSTED = frozenset((aten._embedding_bag.default, aten._embedding_bag_forward_only.default))
-_DTYPE_NUMBERS = {dtype: i for i, dtype in enumerate(DTYPE_NAMES)}
 _LARGEST_FOLDED = 65536  # elements of a constant evaluated while importing
-
-
-class WholeGraph(Exception):
-    """No part of this graph can be imported; it runs eagerly as a whole."""
-
-    def __init__(self, reason: str, op: str = "", source: str = "") -> None:
-        super().__init__(reason)
-        self.reason, self.op, self.source = reason, op, source
-
-
-@dataclasses.dataclass(frozen=True)
-class Fallback:
-    """An operator that eager's kernel runs."""
-
-    op: str
-    dtypes: tuple[str, ...]
-    reason: str
-    source: str
-
-    def __str__(self) -> str:
-        where = f" at {self.source}" if self.source else ""
-        return f"{self.op}({', '.join(self.dtypes)}): {self.reason}{where}"
 
 
 @dataclasses.dataclass
@@ -105,8 +82,7 @@ class _Importer:
         self.symbols = Symbols(self.builder)
         self.emitter = Emitter(self.builder, self.symbols)
         self.signature = _C.Signature()
-        self.calls = _C.OpaqueTable()
-        self.fallbacks: list[Fallback] = []
+        self.dispatched = Dispatched(self.emitter, device_of(gm))
         self.env: dict[torch.fx.Node, Any] = {}
         self.args: dict[torch.fx.Node, int] = {}  # positions of tensor arguments
         self.inputs: dict[torch.fx.Node, _C.Value] = {}  # their values on entry
@@ -114,7 +90,7 @@ class _Importer:
         self.folded = folded  # by node name
         self.constants: dict[str, Val] = {}  # by attribute or node name
         self.lowerings = registry()
-        self.device = _device(gm)
+        self.device = device_of(gm)
 
     def run(self) -> Imported:
         nodes = list(self.gm.graph.nodes)
@@ -132,7 +108,9 @@ class _Importer:
                     self._outputs(node)
         except Unbindable as e:
             raise WholeGraph(str(e)) from e
-        return Imported(self.builder.finish(), self.signature, self.calls, self.fallbacks, self.device)
+        return Imported(
+            self.builder.finish(), self.signature, self.dispatched.table, self.dispatched.fallbacks, self.device
+        )
 
     # ---- arguments
 
@@ -147,7 +125,7 @@ class _Importer:
             self.symbols.bind_sizes(ints, compound=compound)
 
     def _argument(self, position: int, node: torch.fx.Node, written: bool) -> None:
-        val = node.meta.get("val")
+        val = None if is_token(node) else node.meta.get("val")
         if isinstance(val, torch.Tensor):
             self._tensor_argument(position, node, val, written)
         elif isinstance(val, (torch.SymInt, int)) and not isinstance(val, bool):
@@ -161,7 +139,7 @@ class _Importer:
             raise WholeGraph(f"argument {node.name} of type {type(val).__name__}")
 
     def _tensor_argument(self, position: int, node: torch.fx.Node, val: torch.Tensor, written: bool) -> None:
-        if val.device != self.device and not _host_number(val):
+        if val.device != self.device and not is_host_number(val):
             raise WholeGraph(f"argument {node.name} on {val.device} in a graph on {self.device}")
         if written and val.device != self.device:
             raise WholeGraph(f"write to {node.name}, a number on {val.device}")
@@ -240,6 +218,8 @@ class _Importer:
                 self.env[node] = e  # matters only if a size depends on it
         elif isinstance(val, (torch.SymBool, torch.SymFloat, bool, float)):
             self.env[node] = Unbindable(f"{target} of a symbolic size")
+        elif target is torch.ops.higher_order.with_effects:
+            self._ordered(node)
         elif not isinstance(target, torch._ops.OpOverload) or val is None:
             raise WholeGraph("not an operator with tensor results", str(target), source_line(node))
         elif target is aten.copy_.default:
@@ -276,7 +256,7 @@ class _Importer:
                 return self._value(a)
             return self.symbols.dim(a) if isinstance(a, torch.SymInt) else a
 
-        return tuple(_map(load, a) for a in node.args), {k: _map(load, a) for k, a in node.kwargs.items()}
+        return tuple(mapped(load, a) for a in node.args), {k: mapped(load, a) for k, a in node.kwargs.items()}
 
     def _lower(self, node: torch.fx.Node) -> None:
         self._begin(node)
@@ -284,7 +264,7 @@ class _Importer:
             self.env[node] = self._constant(node.name, self.folded[node.name])
             return
         args, kwargs = self._arguments(node)
-        operands = [a for a in _leaves((args, kwargs)) if isinstance(a, Val)]
+        operands = [a for a in leaves((args, kwargs)) if isinstance(a, Val)]
         reason = self._unsuitable(node, operands)
         if reason is None:
             try:
@@ -301,7 +281,8 @@ class _Importer:
         else:
             if not operands:
                 self._fold(node, args, kwargs)
-            self.env[node] = self._opaque(node, args, kwargs, reason)
+            target: Any = node.target
+            self.env[node] = self._dispatch(node, target, args, kwargs, node.meta["val"], reason)
 
     def _result(self, node: torch.fx.Node) -> Any:
         """What the node yields, as far as anything reads it."""
@@ -313,8 +294,8 @@ class _Importer:
 
     def _unsuitable(self, node: torch.fx.Node, operands: list[Val]) -> str | None:
         if node.target not in self.lowerings:
-            return "draws from eager's random generator" if _draws(node) else "no lowering"
-        results = [t for t in _leaves(self._result(node)) if isinstance(t, torch.Tensor)]
+            return "draws from eager's random generator" if draws(node.target) else "no lowering"
+        results = [t for t in leaves(self._result(node)) if isinstance(t, torch.Tensor)]
         for t in results:
             if t.device != self.device and t.ndim != 0:
                 raise WholeGraph(f"a tensor on {t.device}", str(node.target), source_line(node))
@@ -344,7 +325,7 @@ class _Importer:
         """Raises _Folded for a small constant expression, such as linspace."""
         target: Any = node.target
         val = node.meta["val"]
-        if _draws(node) or not isinstance(val, torch.Tensor):
+        if draws(node.target) or not isinstance(val, torch.Tensor):
             return
         if val.device.type not in ("cpu", self.device.type):
             return
@@ -352,69 +333,32 @@ class _Importer:
             return
         if not all(isinstance(d, int) for d in val.shape) or val.numel() > _LARGEST_FOLDED:
             return
-        if not any(isinstance(a, _C.Dim) for a in _leaves((args, kwargs))):
+        if not any(isinstance(a, _C.Dim) for a in leaves((args, kwargs))):
             with torch.utils._python_dispatch._disable_current_modes():
                 raise _Folded(node.name, target(*args, **kwargs))
 
-    # ---- eager's kernels
+    # ---- calls of the dispatcher
 
-    def _opaque(self, node: torch.fx.Node, args: Any, kwargs: Any, reason: str) -> Any:
-        source = source_line(node)
-        target: Any = node.target
-        if target in _UNTRUSTED:
-            raise WholeGraph("traced sizes are not those of its results", str(target), source)
-        slots: dict[_C.Value, int] = {}
-        operands: list[Val] = []
-
-        def template(a: Any) -> Any:
-            if not isinstance(a, Val):
-                return a
-            if a.id not in slots:
-                slots[a.id] = len(operands)
-                operands.append(a)
-            return _C.OperandSlot(slots[a.id])
-
-        prepared = tuple(_map(template, a) for a in args), {k: _map(template, a) for k, a in kwargs.items()}
-        leaves = list(_leaves(node.meta["val"]))
-        results = [t for t in leaves if isinstance(t, torch.Tensor)]
-        for t in results:
-            if t.layout is not torch.strided or t.dtype not in DTYPE_NAMES or t.device != self.device:
-                raise WholeGraph(f"result of {t.dtype}, {t.layout}, {t.device}", str(target), source)
-        if len(results) + leaves.count(None) != len(leaves):
-            raise WholeGraph("results that are not tensors", str(target), source)
-        try:
-            call = self.calls.add(target._schema.name, target._schema.overload_name, *prepared)
-        except (RuntimeError, TypeError) as e:
-            raise WholeGraph(str(e).splitlines()[0], str(target), source) from e
-        self.fallbacks.append(Fallback(str(target), tuple(DTYPE_NAMES[o.dtype] for o in operands), reason, source))
-        outs = iter(self._emit_opaque(node, operands, results, call, reason))
-        return _map(lambda t: next(outs) if isinstance(t, torch.Tensor) else None, node.meta["val"])
-
-    def _emit_opaque(
-        self, node: torch.fx.Node, operands: list[Val], results: list[torch.Tensor], call: int, reason: str
-    ) -> tuple[Val, ...]:
-        shapes = [self.symbols.dims(t.shape) for t in results]
+    def _dispatch(
+        self, node: torch.fx.Node, target: torch._ops.OpOverload, args: Any, kwargs: Any, val: Any, reason: str
+    ) -> Any:
         traced: dict[_C.Value, Any] = {}  # strides that eager gives each operand
         for source in node.all_input_nodes:
             value = self.env.get(source)
             if isinstance(value, Val):
                 traced.setdefault(value.id, self.symbols.dims(source.meta["val"].stride()))
-        strides: dict[str, Any] = {}
-        if all(o.id in traced and len(traced[o.id]) == len(o.shape) for o in operands):
-            strides["in_strides"] = [d for o in operands for d in traced[o.id]]
-        return self.emitter.emit_multi(
-            "opaque",
-            *operands,
-            target=str(node.target),
-            call=call,
-            out_dtypes=[_DTYPE_NUMBERS[t.dtype] for t in results],
-            out_shapes=[d for s in shapes for d in s],
-            out_ranks=[len(s) for s in shapes],
-            effect=_draws(node),
-            reason=reason,
-            out_strides=[d for t in results for d in self.symbols.dims(t.stride())],
-            **strides,
-        )
+        return self.dispatched.call(node, target, args, kwargs, val, reason, traced)
+
+    def _ordered(self, node: torch.fx.Node) -> None:
+        """with_effects(token, operator, …): the operator at its place; a token is None when the graph runs."""
+        args, kwargs = self._arguments(node)
+        _, target, *rest = args
+        if not isinstance(target, torch._ops.OpOverload):
+            raise WholeGraph("an ordered effect that is no operator", str(target), source_line(node))
+        self._begin(node)
+        _, *results = node.meta["val"]
+        found = self._dispatch(node, target, tuple(rest), kwargs, results, "ordered effect")
+        self.env[node] = (None, *found)
 
     # ---- results
 
@@ -435,7 +379,7 @@ class _Importer:
                     continue
                 strides = self.symbols.dims(out.meta["val"].stride()) if out.op != "get_attr" else None
                 self.builder.output(value.id, strides=strides)
-                base = _view_base(out)
+                base = view_base(out)
                 self.signature.tensor_result(count, bases.setdefault(base, len(bases)), base in self.args)
                 count += 1
             elif isinstance(value, (int, torch.SymInt, _C.Dim)) and not isinstance(value, bool):
@@ -444,61 +388,6 @@ class _Importer:
                 raise WholeGraph(f"result of type {type(value).__name__}")
         for argument, value in self.writes.items():
             self.builder.output(value.id, "state", self.inputs[argument])
-
-
-def _view_base(node: torch.fx.Node) -> torch.fx.Node:
-    """The node whose memory this one shows in eager: itself, or what it is a view of."""
-    while node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node):
-        source = node.args[0]
-        producer = source.target if node.target is operator.getitem else node.target
-        if not getattr(producer, "is_view", False):
-            break
-        node = source
-    return node
-
-
-def _host_number(val: torch.Tensor) -> bool:
-    """A tensor that eager takes beside tensors of a device."""
-    return val.device.type == "cpu" and val.ndim == 0
-
-
-def _device(gm: torch.fx.GraphModule) -> torch.device:
-    """Where the graph's tensors lie. Raises WholeGraph if they lie on several devices."""
-    found: dict[torch.device, torch.fx.Node] = {}
-    for node in gm.graph.nodes:
-        for t in _leaves(node.meta.get("val")):
-            if isinstance(t, torch.Tensor) and not _host_number(t):
-                found.setdefault(t.device, node)
-    if len(found) > 1:
-        where = ", ".join(f"{n.name} on {d}" for d, n in found.items())
-        raise WholeGraph(f"tensors on several devices: {where}")
-    device = next(iter(found), torch.device("cpu"))
-    if device.type not in ("cpu", "cuda"):
-        raise WholeGraph(f"tensors on {device}")
-    return device
-
-
-def _draws(node: torch.fx.Node) -> bool:
-    """Whether the operator takes numbers from eager's random generator."""
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-
-
-def _map(fn: Callable[[Any], Any], tree: Any) -> Any:
-    """fn over the leaves of nested lists and tuples."""
-    if isinstance(tree, (list, tuple)):
-        mapped = [_map(fn, a) for a in tree]
-        return tuple(mapped) if isinstance(tree, tuple) else mapped
-    return fn(tree)
-
-
-def _leaves(tree: Any) -> Iterator[Any]:
-    if isinstance(tree, (list, tuple)):
-        for a in tree:
-            yield from _leaves(a)
-    elif isinstance(tree, dict):
-        yield from _leaves(list(tree.values()))
-    else:
-        yield tree
 
 
 def _text(shape: tuple[Any, ...]) -> str:

@@ -22,7 +22,7 @@ from . import _C
 from .report_text import render
 
 if TYPE_CHECKING:
-    from .importer import Fallback
+    from .dispatch import Fallback
 
 SCHEMA_PATH = pathlib.Path(__file__).with_name("report_schema.json")
 SCHEMA_VERSION = 1

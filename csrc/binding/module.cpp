@@ -8,6 +8,7 @@
 #include "binding/report.h"
 #include "binding/torch_cuda.h"
 #include "compiler/compile.h"
+#include "program/dispatched.h"
 #include "runtime/kernel_store.h"
 
 namespace poot::binding {
@@ -97,6 +98,9 @@ void bind_compile(py::module_& m) {
       py::arg("memory_limit_bytes") = 0, py::arg("target") = "", py::arg("device") = "cpu",
       py::arg("output_pool") = true);
   m.def("link_with_nvjitlink", &link_with_nvjitlink, py::arg("paths"));
+  m.def(
+      "dispatched_reason", [](const std::string& t) { return program::dispatched_reason(t); },
+      py::arg("target"), "Why a dispatched operator counts as a library call; empty: a fallback.");
   m.def("warm_up", [] { runtime::KernelStore::instance().warm_up(); });
   m.def("worker_pids", [] { return runtime::KernelStore::instance().worker_pids(); });
   m.def("store_stats", [] {

@@ -109,6 +109,14 @@ struct Eqn {
   const T& attr(std::string_view name) const {  // throws InternalError if absent or of another type
     return std::get<T>(attrs[info().attr_index(name)]);
   }
+  bool flag(std::string_view name) const {  // an optional bool; false where absent
+    const bool* set = std::get_if<bool>(&attrs[info().attr_index(name)]);
+    return set && *set;
+  }
+  std::string_view text(std::string_view name) const {  // an optional string; empty where absent
+    const std::string* set = std::get_if<std::string>(&attrs[info().attr_index(name)]);
+    return set ? std::string_view(*set) : std::string_view();
+  }
 };
 
 enum class OutputKind : uint8_t { Result, Witness, Export, StateNext };

@@ -40,6 +40,14 @@ Shape sliced(const InferCall& call, std::string_view axis_rule, std::string_view
   return shape;
 }
 
+// How an update combines what is there with the source: absent, or one of these.
+void check_step(const InferCall& call, std::string_view constraint) {
+  const std::string* fn = std::get_if<std::string>(&call.attrs[call.info.attr_index("fn")]);
+  for (const std::string_view step : {"add", "mul", "maximum", "minimum"})
+    if (!fn || *fn == step) return;
+  call.fail(constraint, "no step of an update is called " + *fn);
+}
+
 }  // namespace
 
 TypeList infer_full(const InferCall& call) {
@@ -165,6 +173,22 @@ TypeList infer_scatter_update(const InferCall& call) {
   if (src.dtype != base.dtype || src.shape != rows)
     call.fail("scatter_update-C2",
               "the source is " + src.str() + " instead of " + TensorType{base.dtype, rows}.str());
+  check_step(call, "scatter_update-C3");
+  return {base};
+}
+
+TypeList infer_scatter(const InferCall& call) {
+  const TensorType &base = call.in[0], &idx = call.in[1], &src = call.in[2];
+  const size_t axis = call.axis(call.rank(), "scatter-C1");
+  if (!is_index(idx.dtype) || idx.shape != src.shape || src.dtype != base.dtype)
+    call.fail("scatter-C1", "the source " + src.str() + " and its places " + idx.str() +
+                                " do not fit the base " + base.str());
+  for (size_t i = 0; i < base.shape.size(); ++i)
+    if (src.shape.size() != base.shape.size() ||
+        (i != axis && src.shape[i].is_const() && base.shape[i].is_const() &&
+         src.shape[i].value() > base.shape[i].value()))
+      call.fail("scatter-C2", "the source " + src.str() + " exceeds the base " + base.str());
+  check_step(call, "scatter-C3");
   return {base};
 }
 

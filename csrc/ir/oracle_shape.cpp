@@ -71,6 +71,15 @@ void take(OracleCall& call) {
   });
 }
 
+// What an element becomes that a source element is written to.
+Bits stepped(const OracleCall& call, Bits there, Bits source) {
+  const std::string_view fn = call.eqn.text("fn");
+  if (fn.empty()) return source;
+  const DType dtype = call.out[0].dtype;
+  const Bits args[] = {there, source};
+  return eval_pointwise(*op_from_name(fn), dtype, dtype, args, nullptr);
+}
+
 }  // namespace
 
 void eval_view(OracleCall& call) {
@@ -137,11 +146,14 @@ void eval_update(OracleCall& call) {
   const HostArray& src = *call.in.back();
   const auto axis = static_cast<size_t>(call.integer("axis"));
   out.data = call.in[0]->data;
-  if (call.eqn.op == OpCode::scatter_update) {
-    const HostArray& slots = *call.in[1];
+  if (call.eqn.op == OpCode::scatter_update || call.eqn.op == OpCode::scatter) {
+    // Row-major order visits the sources of one element in their order along the axis.
+    const bool rows = call.eqn.op == OpCode::scatter_update;
+    const bool wrap = rows && !call.eqn.flag("exact");
     for_each_position(src.shape, [&](int64_t i, Coords at) {
-      at[axis] = checked_index(call, slots, at[axis], out.shape[axis], true);
-      out.set_bits(linear(out.shape, at), src.bits(i));
+      at[axis] = checked_index(call, *call.in[1], rows ? at[axis] : i, out.shape[axis], wrap);
+      const int64_t to = linear(out.shape, at);
+      out.set_bits(to, stepped(call, out.bits(to), src.bits(i)));
     });
   } else if (call.eqn.op == OpCode::update_slice) {
     const int64_t start = call.dim("start"), step = call.integer("step");

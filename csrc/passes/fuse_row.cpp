@@ -58,7 +58,9 @@ class RowFusion {
   bool complex(uint32_t e) const {
     for (const ir::Operand& o : partition_.eqn(e).inputs)
       if (is_complex(graph_.type(o).dtype)) return true;
-    return is_complex(graph_.type(partition_.eqn(e).outs[0]).dtype);
+    for (const ir::ValueId out : partition_.eqn(e).outs)  // a dispatched check has none
+      if (is_complex(graph_.type(out).dtype)) return true;
+    return false;
   }
   int32_t def(const ir::Operand& o) const {
     return ir::is_value(o) ? graph_.def(std::get<ir::ValueId>(o)) : -1;

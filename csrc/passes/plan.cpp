@@ -5,6 +5,7 @@
 
 #include "ir/print.h"
 #include "passes/planner.h"
+#include "program/dispatched.h"
 #include "support/errors.h"
 
 namespace poot::passes {
@@ -194,7 +195,8 @@ void Planner::opaque() {
     launch.outs.push_back(view_of(out, type.dtype));
     set_place(v, out);
   }
-  record(PlanKind::Opaque, launch.target, "");
+  const bool library = !dispatched_reason(launch.target).empty();
+  record(library ? PlanKind::Library : PlanKind::Opaque, launch.target, "");
   writer_.launch(std::move(launch), eqn_->origins);
 }
 

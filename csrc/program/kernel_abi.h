@@ -24,8 +24,9 @@ struct Args {
 using CpuEntry = void (*)(const Args*, uint32_t first_block, uint32_t last_block);
 
 enum StatusBit : uint32_t {
-  kIndexOutOfRange = 1,
+  kIndexOutOfRange = 1,  // indexing: Python's IndexError
   kDivideByZero = 2,
+  kPlaceOutOfRange = 4,  // gather and scatter by element: a RuntimeError in eager
 };
 
 }  // namespace poot::program

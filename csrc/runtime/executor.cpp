@@ -24,7 +24,7 @@ constexpr size_t kMaxEntries = 64;
 
 std::string status_text(uint32_t bits, const std::string& kernel) {
   std::string s;
-  if (bits & program::kIndexOutOfRange) s = "index out of range";
+  if (bits & (program::kIndexOutOfRange | program::kPlaceOutOfRange)) s = "index out of range";
   if (bits & program::kDivideByZero) s += std::string(s.empty() ? "" : "; ") + "ZeroDivisionError";
   return s + " in kernel " + kernel;
 }

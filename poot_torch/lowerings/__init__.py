@@ -13,16 +13,24 @@ from collections.abc import Callable
 from typing import Any
 
 _FAMILIES = (
+    "predicates",
     "pointwise",
+    "division",
+    "elementary",
+    "special",
+    "copies",
     "activations",
     "views",
     "creation",
     "reductions",
     "scans",
     "contractions",
+    "distances",
     "normalization",
     "indexing",
+    "scatter",
     "convolution",
+    "pooling",
     "attention",
 )
 _REGISTRY: dict[Any, Callable[..., Any]] = {}

@@ -12,7 +12,7 @@ import torch
 
 from ..emitter import Emitter, Val, opmath
 from . import lower
-from .pointwise import clamp
+from .predicates import clamp
 
 aten = torch.ops.aten
 

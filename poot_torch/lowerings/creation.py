@@ -63,7 +63,7 @@ def _arange(e: Emitter, start: Any, step: Any) -> Val:
     dtype = e.out_dtype
     (size,) = e.out_shape
     if is_float(dtype):
-        whole = all(isinstance(v, int) or float(v).is_integer() for v in (start, step))
+        whole = all(isinstance(v, int) or isinstance(v, float) and v.is_integer() for v in (start, step))
         if not whole or not isinstance(size, int) or abs(start) + size * abs(step) >= 2**24:
             raise Declined("arange of fractions")
         return e.cast(e.iota(size, torch.int64, int(start), int(step)), dtype)

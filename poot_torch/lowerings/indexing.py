@@ -1,4 +1,4 @@
-"""Joining, padding, repeating, and reading or writing through index tensors."""
+"""Joining, padding, repeating, and reading through index tensors."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 
-from .. import _C
 from ..emitter import Declined, Emitter, Val
 from . import lower
-from .views import slice_bounds
 
 aten = torch.ops.aten
 
@@ -65,7 +63,9 @@ def roll(e: Emitter, x: Val, shifts: Any, dims: Any = ()) -> Val:
         axis = dim % max(y.ndim, 1)
         size = y.shape[axis] if y.ndim else 1
         if not isinstance(size, int) or not isinstance(shift, int):
-            raise Declined("roll over a symbolic size")
+            place = e.sub(e.iota(size), shift)
+            y = e.emit("gather", y, e.emit("remainder", place, e.value(size, torch.int64)), axis=axis)
+            continue
         if size == 0 or shift % size == 0:
             continue
         cut = size - shift % size
@@ -76,7 +76,7 @@ def roll(e: Emitter, x: Val, shifts: Any, dims: Any = ()) -> Val:
 # ---- reads
 
 
-def _unwrapped(e: Emitter, index: Val, size: Any) -> Val:
+def unwrapped(e: Emitter, index: Val, size: Any) -> Val:
     """For operators that refuse a negative index, which gather would count from the end."""
     if e.is_ramp(index):
         return index
@@ -85,7 +85,7 @@ def _unwrapped(e: Emitter, index: Val, size: Any) -> Val:
 
 @lower(aten.embedding.default)
 def embedding(e: Emitter, weight: Val, indices: Val, *_: Any, **__: Any) -> Val:
-    return e.emit("gather", weight, _unwrapped(e, indices, weight.shape[0]), axis=0)
+    return e.emit("gather", weight, unwrapped(e, indices, weight.shape[0]), axis=0)
 
 
 @lower(aten.index_select.default)
@@ -94,13 +94,14 @@ def index_select(e: Emitter, x: Val, dim: int, index: Val) -> Val:
         return x
     axis = dim % x.ndim
     index = e.reshape(index, (e.numel(index.shape),))
-    return e.emit("gather", x, _unwrapped(e, index, x.shape[axis]), axis=axis)
+    return e.emit("gather", x, unwrapped(e, index, x.shape[axis]), axis=axis)
 
 
 @lower(aten.gather.default)
 def gather(e: Emitter, x: Val, dim: int, index: Val, *, sparse_grad: bool = False) -> Val:
     if x.ndim == 0 or index.ndim == 0:
-        raise Declined("gather of a 0-d tensor")
+        x, index = (v if v.ndim else e.reshape(v, (1,)) for v in (x, index))
+        return e.reshape(e.emit("take", x, index, axis=0), e.out_shape)
     axis = dim % x.ndim
     for i, (a, b) in enumerate(zip(x.shape, index.shape, strict=True)):
         if i != axis and a != b:  # reads the leading part of the other axes
@@ -125,7 +126,7 @@ def _joint_index(e: Emitter, indices: list[Val], sizes: list[Any]) -> Val:
     return e.where(valid, linear, e.operand(total, dtype), dtype)
 
 
-class _Indexed:
+class Indexed:
     """x[..., i, j, ...]: the indexed axes brought together at `axis` and merged into one."""
 
     def __init__(self, e: Emitter, x: Val, indices: Any) -> None:
@@ -178,95 +179,5 @@ def index_tensor(e: Emitter, x: Val, indices: Any) -> Val:
     view = _ramp_view(e, x, indices)
     if view is not None:
         return view
-    place = _Indexed(e, x, indices)
+    place = Indexed(e, x, indices)
     return e.emit("gather", place.source, place.index, axis=place.axis)
-
-
-# ---- writes
-
-
-@lower(aten.index_put.default, aten._unsafe_index_put.default)
-def index_put(e: Emitter, x: Val, indices: Any, values: Val, accumulate: bool = False) -> Val:
-    if accumulate:
-        raise Declined("index_put that accumulates")
-    place = _Indexed(e, x, indices)
-    source, axis, index = place.source, place.axis, place.index
-    window = (*source.shape[:axis], *index.shape, *source.shape[axis + 1 :])
-    count = e.numel(index.shape)
-    rows = (*source.shape[:axis], count, *source.shape[axis + 1 :])
-    src = e.reshape(e.broadcast(e.cast(values, x.dtype), window), rows)
-    new = e.emit("scatter_update", source, e.reshape(index, (count,)), src, axis=axis)
-    back = e.reshape(new, place.moved_shape)
-    return e.transpose(back, [place.order.index(i) for i in range(x.ndim)])
-
-
-@lower(aten.index_copy.default)
-def index_copy(e: Emitter, x: Val, dim: int, index: Val, source: Val) -> Val:
-    if x.ndim == 0 or source.ndim != x.ndim:
-        raise Declined("index_copy of a 0-d tensor")
-    index = e.reshape(index, (e.numel(index.shape),))
-    return e.emit("scatter_update", x, index, source, axis=dim % x.ndim)
-
-
-@lower(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
-def index_fill(e: Emitter, x: Val, dim: int, index: Val, value: Any) -> Val:
-    if x.ndim == 0:
-        raise Declined("index_fill of a 0-d tensor")
-    axis = dim % x.ndim
-    index = e.reshape(index, (e.numel(index.shape),))
-    rows = (*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :])
-    return e.emit("scatter_update", x, index, e.full(value, rows, x.dtype), axis=axis)
-
-
-@lower(aten.slice_scatter.default)
-def slice_scatter(
-    e: Emitter,
-    x: Val,
-    src: Val,
-    dim: int = 0,
-    start: Any = None,
-    end: Any = None,
-    step: int = 1,
-) -> Val:
-    axis = dim % x.ndim
-    start, end = slice_bounds(e, x.shape[axis], start, end, step, src.shape[axis])
-    if start == 0 and step == 1 and end == x.shape[axis]:
-        return e.cast(src, x.dtype)
-    return e.emit("update_slice", x, e.cast(src, x.dtype), axis=axis, start=start, end=end, step=step)
-
-
-@lower(aten.select_scatter.default)
-def select_scatter(e: Emitter, x: Val, src: Val, dim: int, index: Any) -> Val:
-    axis = dim % x.ndim
-    if not isinstance(index, _C.Dim) and index < 0:
-        index = x.shape[axis] + index
-    row = e.unsqueeze(e.cast(src, x.dtype), axis)
-    return e.emit("update_slice", x, row, axis=axis, start=index, end=index + 1, step=1)
-
-
-def _one_per_row(e: Emitter, x: Val, dim: int, index: Val, value: Any) -> Val:
-    """scatter that writes one element in each row along `dim`: a selection, not a scatter."""
-    if x.ndim == 0 or index.ndim != x.ndim:
-        raise Declined("scatter of a 0-d tensor")
-    axis = dim % x.ndim
-    expected = tuple(1 if i == axis else d for i, d in enumerate(x.shape))
-    if index.shape != expected:
-        raise Declined("scatter of more than one element a row")
-    size = x.shape[axis]
-    ramp = e.iota(size)
-    place = e.reshape(ramp, [size if i == axis else 1 for i in range(x.ndim)])
-    # Read from the ramp, an index is itself, or out of range and an error.
-    inside = e.emit("gather", ramp, _unwrapped(e, index, size), axis=0)
-    return e.where(e.compare("eq", place, inside), value, x, x.dtype)
-
-
-@lower(aten.scatter.value)
-def scatter_value(e: Emitter, x: Val, dim: int, index: Val, value: Any) -> Val:
-    return _one_per_row(e, x, dim, index, value)
-
-
-@lower(aten.scatter.src)
-def scatter_src(e: Emitter, x: Val, dim: int, index: Val, src: Val) -> Val:
-    if src.shape != index.shape:
-        raise Declined("scatter from a part of its source")
-    return _one_per_row(e, x, dim, index, src)

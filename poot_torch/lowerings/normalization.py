@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .. import _C
 from ..emitter import Declined, Emitter, Val, is_float, opmath
 from . import lower
 from .reductions import moments, trailing
@@ -174,9 +175,10 @@ def batch_norm_training(
         return out, mean, invstd, running_mean, running_var
     out, mean, var, invstd = _of_this_batch(e, x, weight, bias, eps)
     count = e.numel([d for i, d in enumerate(x.shape) if i != 1])
-    if not isinstance(count, int):
-        raise Declined("batch norm statistics over a symbolic size")
-    unbiased = e.mul(var, count / max(count - 1, 1))
+    if isinstance(count, int):
+        unbiased = e.mul(var, count / max(count - 1, 1))
+    else:
+        unbiased = e.div(e.mul(var, count), _C.dim_max(count - 1, 1))
     return (
         out,
         e.cast(mean, e.meta[1].dtype),

@@ -222,6 +222,9 @@ def vector_norm(e: Emitter, x: Val, ord: Any = 2, dim: Any = None, keepdim: bool
         norm = e.reduce("max", e.emit("abs", wide), axes, keepdim)
     elif ord == -math.inf:
         norm = e.reduce("min", e.emit("abs", wide), axes, keepdim)
+    elif ord == 0:
+        norm = e.reduce("sum", e.cast(e.compare("ne", wide, 0.0), wide.dtype), axes, keepdim)
     else:
-        raise Declined(f"vector norm of order {ord}")
+        total = e.reduce("sum", e.emit("pow", e.emit("abs", wide), e.lit(ord, wide.dtype)), axes, keepdim)
+        norm = e.emit("pow", total, e.lit(1.0 / ord, wide.dtype))
     return e.cast(norm, dtype)

@@ -165,17 +165,50 @@ def diagonal(e: Emitter, x: Val, offset: int = 0, dim1: int = 0, dim2: int = 1) 
     return e.slice(flat, flat.ndim - 1, start, start + (length - 1) * (cols + 1) + 1, cols + 1)
 
 
-@lower(aten.as_strided.default)
-def as_strided(e: Emitter, x: Val, size: Any, stride: Any, storage_offset: Any = None) -> Val:
-    """Only where it reads a dense row-major tensor as another row-major shape."""
-    expected: Any = 1
-    for d, s in zip(reversed(size), reversed(stride), strict=True):
-        if d != 1 and s != expected:
-            raise Declined("as_strided that is not a plain view")
-        expected = expected * d
+def strided_places(e: Emitter, size: Any, stride: Any, offset: Any) -> Val:
+    """The element of the storage that each position of an as_strided view reads."""
+    place: Val | None = None
+    for axis, (n, s) in enumerate(zip(size, stride, strict=True)):
+        ramp = e.reshape(e.iota(n, step=s), [n if i == axis else 1 for i in range(len(size))])
+        place = ramp if place is None else e.emit("add", place, ramp)
+    if place is None:
+        return e.full(offset, (), torch.int64)
+    return e.emit("add", place, e.value(offset, torch.int64)) if offset else place
+
+
+def storage_of(e: Emitter, x: Val, size: Any, stride: Any, offset: Any) -> Val:
+    """x as the flat storage that a view of it reads; only where x fills that storage from its start."""
     source = e.args_meta[0]
-    if storage_offset not in (None, 0) or not source.is_contiguous():
-        raise Declined("as_strided that is not a plain view")
-    if e.numel(x.shape) != e.numel(size):
-        raise Declined("as_strided that is not a plain view")
-    return e.reshape(x, size)
+    sizes = [*x.shape, *size, *stride, offset]
+    if not all(isinstance(v, int) for v in sizes) or not source.is_contiguous() or source.storage_offset():
+        raise Declined("as_strided of what is no dense tensor of constant size")
+    if e.numel(size) and offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) >= e.numel(x.shape):
+        raise Declined("as_strided beyond its operand")
+    return e.reshape(x, (e.numel(x.shape),))
+
+
+@lower(aten.as_strided.default, aten.as_strided_copy.default)
+def as_strided(e: Emitter, x: Val, size: Any, stride: Any, storage_offset: Any = None) -> Val:
+    offset = storage_offset or 0
+    expected: Any = 1
+    plain = offset == 0 and e.numel(x.shape) == e.numel(size) and e.args_meta[0].is_contiguous()
+    for d, s in zip(reversed(size), reversed(stride), strict=True):
+        plain = plain and (d == 1 or s == expected)
+        expected = expected * d
+    if plain:
+        return e.reshape(x, size)
+    flat = storage_of(e, x, size, stride, offset)
+    return e.reshape(e.emit("gather", flat, strided_places(e, size, stride, offset), axis=0), size)
+
+
+@lower(aten.unfold.default, aten.unfold_copy.default)
+def unfold(e: Emitter, x: Val, dimension: int, size: int, step: int) -> Val:
+    """Windows of `size` every `step` along an axis; the window becomes the last axis."""
+    if x.ndim == 0:
+        return e.reshape(x, e.out_shape)
+    axis = dimension % x.ndim
+    count = e.out_shape[axis]
+    starts = e.reshape(e.iota(count, step=step), (count, 1))
+    windows = e.emit("gather", x, e.emit("add", starts, e.iota(size)), axis=axis)
+    order = [i for i in range(x.ndim + 1) if i != axis + 1]
+    return e.transpose(windows, [*order, axis + 1])

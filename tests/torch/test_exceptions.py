@@ -50,12 +50,26 @@ def test_the_least_integer_by_minus_one():
         assert remainder.tolist() == fmod.tolist() == [0, 1]
 
 
-def test_scatter_outside_is_an_error():
-    """Eager calls it a RuntimeError; poot an IndexError, as it does every index out of range."""
-    compiled = torch.compile(lambda x, i: x.scatter(1, i, 1.0), backend=poot, options={"strict": True})
-    x = torch.randn(6, 5)
-    inside = torch.tensor([[0], [4], [2], [1], [3], [0]])
-    assert torch.equal(compiled(x, inside), x.scatter(1, inside, 1.0))
+@pytest.mark.parametrize("op", ["gather", "scatter", "scatter_add", "index_copy", "index_add"])
+def test_places_outside_are_eagers_error(op):
+    x, src = torch.randn(6, 5), torch.randn(6, 2)
+    inside = torch.tensor([[0, 1], [4, 2], [2, 3], [1, 4], [3, 0], [0, 2]])
+    rows = op.startswith("index")
+    fn = {
+        "gather": lambda x, i: x.gather(1, i) * 2,
+        "scatter": lambda x, i: x.scatter(1, i, src),
+        "scatter_add": lambda x, i: x.scatter_add(1, i, src),
+        "index_copy": lambda x, i: x.index_copy(1, i, src),
+        "index_add": lambda x, i: x.index_add(1, i, src),
+    }[op]
+    torch._dynamo.reset()
+    compiled = torch.compile(fn, backend=poot, options={"strict": True})
+    places = inside[0] if rows else inside
+    torch.testing.assert_close(compiled(x, places), fn(x, places))
     for bad in (7, -1):
-        with pytest.raises(IndexError):
-            compiled(x, torch.full((6, 1), bad))
+        outside = torch.full_like(places, bad)
+        with pytest.raises(Exception) as eager:
+            fn(x, outside)
+        with pytest.raises(eager.type):
+            compiled(x, outside)
+    torch.testing.assert_close(compiled(x, places), fn(x, places))

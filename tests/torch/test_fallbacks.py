@@ -12,9 +12,16 @@ F = torch.nn.functional
 
 @torch.no_grad()
 def test_single_operators():
-    check(lambda x: torch.special.erfcx(x + 3) * 2, torch.rand(4, 4), fallbacks=["aten.special_erfcx.default"])
-    check(lambda x: torch.sort(x * 2, dim=0), torch.rand(7, 3), fallbacks=["aten.sort.default"])
-    check(lambda x: torch.topk(x.t(), 2)[0] + 1, torch.rand(7, 3), fallbacks=["aten.topk.default"])
+    check(lambda x: torch.lgamma(x + 3) * 2, torch.rand(4, 4), fallbacks=["aten.lgamma.default"])
+
+
+@torch.no_grad()
+def test_dispatched_library_calls_are_no_fallbacks():
+    check(lambda x: torch.sort(x * 2, dim=0), torch.rand(7, 3))
+    check(lambda x: torch.topk(x.t(), 2)[0] + 1, torch.rand(7, 3))
+    check(lambda x: torch.linalg.inv(x @ x.t() + torch.eye(4)) * 2, torch.rand(4, 4))
+    report = poot_torch.explain(lambda x: torch.sort(x * 2)[0], strict=True)(torch.rand(5))
+    assert report.totals()["classes"]["library"] == 1
 
 
 @torch.no_grad()
@@ -27,15 +34,15 @@ def test_other_dtypes():
 def test_layouts_around_a_fallback():
     def fn(x):
         y = (x * 2).transpose(0, 1)
-        z = torch.special.erfcx(y)
+        z = torch.lgamma(y)
         return z, z.t() + 1
 
-    check(fn, torch.rand(5, 3), fallbacks=["aten.special_erfcx.default"])
+    check(fn, torch.rand(5, 3), fallbacks=["aten.lgamma.default"])
 
 
 @torch.no_grad()
 def test_views_by_fallback_own_their_memory():
-    check(lambda x: (x + 1).unfold(0, 3, 1) * 2, torch.rand(9), fallbacks=["aten.unfold.default"])
+    check(lambda x: (x + 1).view(torch.int32) * 2, torch.rand(12), fallbacks=["aten.view.dtype"], judge=False)
 
 
 @torch.no_grad()
@@ -50,7 +57,7 @@ def test_dynamic_size_in_a_fallback():
     for n in (6, 10, 21):
         x = torch.rand(n)
         torch.testing.assert_close(compiled(x), fn(x))
-    assert counters["poot"]["fallback:aten.topk.default"] == 1
+    assert not [k for k in counters["poot"] if "fallback" in k]
 
 
 @torch.no_grad()

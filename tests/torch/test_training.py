@@ -68,11 +68,24 @@ def test_batch_norm_training_updates_statistics():
         check(fn, random(4, 3, 5, 6, grad=False), torch.zeros(3), torch.ones(3), torch.ones(3), torch.zeros(3))
 
 
-def test_fallbacks_of_a_backward_are_counted():
+def test_embedding_backward_adds_repeated_rows():
     def loss(x, w):
-        return F.embedding(torch.tensor([[0, 2], [1, 2]]), w).mul(x).sum()
+        ids = torch.tensor([[0, 2], [1, 2]])
+        return F.embedding(ids, w).mul(x).sum() + F.embedding(ids, w, padding_idx=1).mul(x).square().sum()
 
-    gradients(loss, random(2, 2, 5), random(4, 5, seed=1), fallbacks=["aten.embedding_dense_backward.default"])
+    gradients(loss, random(2, 2, 5), random(4, 5, seed=1))
+
+
+def test_pooling_and_scattering_backward():
+    def loss(x, i):
+        pooled = F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 2), F.adaptive_avg_pool2d(x, 2)
+        return (
+            sum(p.square().sum() for p in pooled)
+            + x.gather(2, i).square().sum()
+            + x[0].index_select(1, i[0, 0, 0]).sum()
+        )
+
+    gradients(loss, random(2, 3, 8, 8), torch.randint(0, 8, (2, 3, 4, 8), generator=torch.Generator().manual_seed(1)))
 
 
 def test_dropout_draws_as_eager_does():

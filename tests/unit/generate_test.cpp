@@ -481,6 +481,46 @@ TEST(GenerateScatter, scatter_update) {
   })"});
 }
 
+TEST(GenerateScatter, rows_are_combined_in_order) {
+  run_tile_case({.kind = RequestKind::Scatter,
+                 .graph = R"(
+    graph @s(%b: f32[6,33], %i: i64[9], %x: f32[9,33]) -> (f32[6,33]) {
+    %0 = scatter_update %b, %i, %x {axis=0, exact=true, fn="add"} : f32[6,33]
+    return %0
+  })",
+                 .int_lo = 0,
+                 .int_hi = 5});
+}
+
+TEST(GenerateScatter, elements) {
+  for (const char* fn : {"", ", fn=\"add\"", ", fn=\"maximum\""}) {
+    const std::string graph = std::string(R"(
+      graph @s(%b: f32[3,6,5], %i: i64[2,9,5], %x: f32[2,9,5]) -> (f32[3,6,5]) {
+      %0 = scatter %b, %i, %x {axis=1)") +
+                              fn + R"(} : f32[3,6,5]
+      return %0
+    })";
+    run_tile_case({.kind = RequestKind::Scatter, .graph = graph.c_str(), .int_lo = 0, .int_hi = 5});
+  }
+}
+
+TEST(GenerateScatter, steps_along_the_only_axis_are_for_one_thread) {
+  const passes::KernelRequest request = make_request({.kind = RequestKind::Scatter, .graph = R"(
+    graph @s(%b: f32[6], %i: i64[40], %x: f32[40]) -> (f32[6]) {
+    %0 = scatter %b, %i, %x {axis=0, fn="add"} : f32[6]
+    return %0
+  })"});
+  EXPECT_THROW(codegen::generate(request, Target::parse("sm_90a")), Unsupported);
+  const tile::Program p = codegen::generate(request, Target::parse("x86-64-v4"));
+  std::vector<int64_t> places(40, 2);
+  std::vector<float> x(40, 0.5f), base(6, 1.0f);
+  const std::span<std::byte> buffers[] = {std::as_writable_bytes(std::span(places)),
+                                          std::as_writable_bytes(std::span(x)),
+                                          std::as_writable_bytes(std::span(base))};
+  EXPECT_EQ(tile::interpret(p, buffers, {}), 0u);
+  EXPECT_EQ(base, (std::vector<float>{1, 1, 21, 1, 1, 1}));
+}
+
 TEST(GenerateScatter, bad_slots_write_nothing) {
   const passes::KernelRequest request =
       make_request({.kind = RequestKind::Scatter, .graph = kScatter});

@@ -91,6 +91,16 @@ TEST(Oracle, Updates) {
   EXPECT_EQ(first(scatter, {base, array(DType::I64, {2}, {2, 2}), rows}), (List{0, 0, 0, 0, 3, 4}));
   EXPECT_EQ(first(scatter, {base, array(DType::I64, {2}, {-1, 0}), rows}),
             (List{3, 4, 0, 0, 1, 2}));
+  const std::string added =
+      "graph @g(%b: f32[3,2], %i: i64[2], %s: f32[2,2]) -> (f32[3,2]) {\n"
+      "%0 = scatter_update %b, %i, %s {axis=0, exact=true, fn=\"add\"} : f32[3,2]\nreturn %0\n}";
+  EXPECT_EQ(first(added, {base, array(DType::I64, {2}, {2, 2}), rows}), (List{0, 0, 0, 0, 4, 6}));
+  EXPECT_THROW(first(added, {base, array(DType::I64, {2}, {-1, 0}), rows}), Error);
+  const std::string elements =
+      "graph @g(%b: f32[3,2], %i: i64[2,2], %s: f32[2,2]) -> (f32[3,2]) {\n"
+      "%0 = scatter %b, %i, %s {axis=0, fn=\"add\"} : f32[3,2]\nreturn %0\n}";
+  EXPECT_EQ(first(elements, {base, array(DType::I64, {2, 2}, {1, 0, 1, 2}), rows}),
+            (List{0, 2, 4, 0, 0, 4}));
   EXPECT_EQ(first("graph @g(%b: f32[3,2], %s: f32[1,2]) -> (f32[3,2]) {\n"
                   "%0 = update_slice %b, %s {axis=0, start=1, end=2, step=1} : f32[3,2]\n"
                   "return %0\n}",

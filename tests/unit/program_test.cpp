@@ -174,7 +174,8 @@ TEST(Golden, KernelAbi) {
        << "status offset " << offsetof(Args, status) << " size " << sizeof(Args::status) << '\n'
        << "grid offset " << offsetof(Args, grid) << " size " << sizeof(Args::grid) << '\n'
        << "status bit index_out_of_range " << kIndexOutOfRange << '\n'
-       << "status bit divide_by_zero " << kDivideByZero << '\n';
+       << "status bit divide_by_zero " << kDivideByZero << '\n'
+       << "status bit place_out_of_range " << kPlaceOutOfRange << '\n';
   testing::expect_golden("program/kernel_abi.golden", text.str());
 }
 

@@ -258,7 +258,8 @@ NodeId IndexMap::pad(const ir::Eqn& e, const Coordinates& at, const Guard& guard
   return nodes_.pointwise(OpCode::select, load.dtype, {guard_node(own), inside, outside});
 }
 
-NodeId IndexMap::checked(NodeId index, const Dim& size, const Guard& guard, bool wrap) {
+NodeId IndexMap::checked(NodeId index, const Dim& size, const Guard& guard, bool wrap,
+                         uint32_t code) {
   const NodeId i = nodes_.cast(index, DType::I64);
   const NodeId n = size_node(size), zero = nodes_.literal(i64(0));
   const auto op = [&](OpCode code, NodeId a, NodeId b) {
@@ -276,20 +277,19 @@ NodeId IndexMap::checked(NodeId index, const Dim& size, const Guard& guard, bool
     in_range = nodes_.pointwise(OpCode::bit_or, DType::Bool, {unwanted, in_range});
   }
   const auto same = [&](const Check& c) { return c.condition == in_range; };
-  if (std::none_of(checks_.begin(), checks_.end(), same))
-    checks_.push_back({in_range, program::kIndexOutOfRange});
+  if (std::none_of(checks_.begin(), checks_.end(), same)) checks_.push_back({in_range, code});
   return out;
 }
 
-Affine IndexMap::indirect(NodeId index, const Dim& size, Guard& guard, bool wrap) {
+Affine IndexMap::indirect(NodeId index, const Dim& size, Guard& guard, bool wrap, uint32_t code) {
   if (nodes_.at(index).kind == NodeKind::Index) {
     Affine a = nodes_.at(index).index;
     if (wrap && space_.proves_less(a, 0)) a = a + Affine(size);
     if (space_.proves_nonnegative(a) && space_.proves_less(a, size)) return a;
   }
   const NodeId last = size_node(size - Dim(1)), zero = nodes_.literal(i64(0));
-  const NodeId below =
-      nodes_.pointwise(OpCode::minimum, DType::I64, {checked(index, size, guard, wrap), last});
+  const NodeId below = nodes_.pointwise(OpCode::minimum, DType::I64,
+                                        {checked(index, size, guard, wrap, code), last});
   const NodeId clamped = nodes_.pointwise(OpCode::maximum, DType::I64, {below, zero});
   restrict(guard, Affine(), 0, size);
   return space_.loaded(clamped, size);
@@ -301,13 +301,14 @@ NodeId IndexMap::gather(const ir::Eqn& e, const Coordinates& at, const Guard& gu
   Coordinates c = at;
   Guard inner = guard;
   if (e.op == OpCode::take) {
-    c[axis] = indirect(this->at(e.inputs[1], at, guard), size, inner, false);
+    c[axis] =
+        indirect(this->at(e.inputs[1], at, guard), size, inner, false, program::kPlaceOutOfRange);
   } else {
     const size_t rank = body_.type(e.inputs[1]).shape.size();
     const auto first = at.begin() + static_cast<std::ptrdiff_t>(axis);
     const auto last = first + static_cast<std::ptrdiff_t>(rank);
-    const Affine selected =
-        indirect(this->at(e.inputs[1], {first, last}, guard), size, inner, true);
+    const Affine selected = indirect(this->at(e.inputs[1], {first, last}, guard), size, inner, true,
+                                     program::kIndexOutOfRange);
     c.assign(at.begin(), first);
     c.push_back(selected);
     c.insert(c.end(), last, at.end());

@@ -35,9 +35,9 @@ class IndexMap {
   // The element of a dim of `size` that an integer expression selects: negative values count from
   // the end if they `wrap`, values out of range are reported by a check and then clamped. May
   // extend the guard so that nothing is read from an empty dim.
-  Affine indirect(NodeId index, const Dim& size, Guard& guard, bool wrap);
-  // The index as an i64 expression, wrapped but not clamped, with its check.
-  NodeId checked(NodeId index, const Dim& size, const Guard& guard, bool wrap);
+  Affine indirect(NodeId index, const Dim& size, Guard& guard, bool wrap, uint32_t code);
+  // The index as an i64 expression, wrapped but not clamped, with its check, which sets `code`.
+  NodeId checked(NodeId index, const Dim& size, const Guard& guard, bool wrap, uint32_t code);
   const std::vector<Check>& checks() const { return checks_; }
 
  private:

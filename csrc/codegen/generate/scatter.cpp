@@ -2,8 +2,10 @@
 // base. Slots that name one row twice must leave the later source row, whatever the thread count,
 // so the scattered axis is a loop inside a block and blocks divide the other axes:
 //   for t in 0..T { v = load src [t, c];  store base [slot(t), c] v  where 0 <= slot(t) < rows }
+// scatter differs in that a slot may depend on c too, and that it may combine what is there with v.
 #include "codegen/generate/generators.h"
 #include "codegen/generate/spread.h"
+#include "program/kernel_abi.h"
 #include "support/errors.h"
 
 namespace poot::codegen {
@@ -22,9 +24,18 @@ const ir::Eqn& update_of(const passes::KernelRequest& request) {
   return e;
 }
 
+// The slot that a place of the source goes to, with its check.
+NodeId slot_at(IndexMap& map, const ir::Eqn& e, const Coordinates& at, size_t axis,
+               const Dim& size) {
+  if (e.op == ir::OpCode::scatter)
+    return map.checked(map.at(e.inputs[1], at), size, {}, false, program::kPlaceOutOfRange);
+  return map.checked(map.at(e.inputs[1], {at[axis]}), size, {}, !e.flag("exact"),
+                     program::kIndexOutOfRange);
+}
+
 Region scatter_region(const passes::KernelRequest& request, const ir::Eqn& e) {
   const ir::Graph& body = *request.body;
-  const bool indexed = e.op == ir::OpCode::scatter_update;
+  const bool indexed = e.op != ir::OpCode::update_slice;
   const ir::Operand& source = e.inputs[indexed ? 2 : 1];
   const Shape base = body.type(e.inputs[0]).shape, shape = body.type(source).shape;
   const auto axis = static_cast<size_t>(e.attr<int64_t>("axis"));
@@ -37,9 +48,11 @@ Region scatter_region(const passes::KernelRequest& request, const ir::Eqn& e) {
     Coordinates to = at;
     Result result{map.at(source, at), 0, {}, {}};
     if (indexed) {
-      const NodeId slot = map.checked(map.at(e.inputs[1], {at[axis]}), base[axis], {}, true);
-      to[axis] = r.space.loaded(slot, base[axis]);
+      to[axis] = r.space.loaded(slot_at(map, e, at, axis, base[axis]), base[axis]);
       result.guard.push_back({to[axis], 0, base[axis]});
+      if (const std::string_view fn = e.text("fn"); !fn.empty())
+        result.value = r.nodes.pointwise(*ir::op_from_name(fn), body.type(e.inputs[0]).dtype,
+                                         {map.at(e.inputs[0], to, result.guard), result.value});
     } else {
       to[axis] = at[axis] * e.attr<int64_t>("step") + e.attr<Dim>("start");
     }
@@ -51,7 +64,7 @@ Region scatter_region(const passes::KernelRequest& request, const ir::Eqn& e) {
 
 }  // namespace
 
-tile::Program generate_scatter(const passes::KernelRequest& request, const Target&) {
+tile::Program generate_scatter(const passes::KernelRequest& request, const Target& target) {
   const ir::Eqn& e = update_of(request);
   const Region region = scatter_region(request, e);
   const SymbolTable& symbols = request.body->symbols();
@@ -63,8 +76,13 @@ tile::Program generate_scatter(const passes::KernelRequest& request, const Targe
   const Flat rows = flatten(region, vars), columns = flatten(region, column_vars);
   const Flat slots = flatten(region, region.vars_of(Role::Reduced));
 
+  // With nothing to divide, every lane of a GPU's block would take each step.
+  if (target.isa != Isa::X86 && column_vars.empty() && !e.text("fn").empty())
+    throw Unsupported(request.name, "a scatter that combines along the only axis, on a GPU");
+
   tile::TileBuilder b(request.name, symbols);
-  const Buffers buffers = declare_buffers(b, request, 1);
+  Buffers buffers = declare_buffers(b, request, 1);
+  buffers.inputs[0] = buffers.outputs[0];  // the base is read where it is written
   const int64_t width = column_capacity(columns.size, symbols, kScatterColumns);
   const int64_t height = row_capacity(rows.size, columns.size, width, symbols);
   const bool flat = rows.size.is_const(1);

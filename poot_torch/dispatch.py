@@ -1,0 +1,145 @@
+"""Calls of the dispatcher at a node's place: what a node becomes that no lowering expresses.
+
+A call that library_dispatched.def lists is a library call; any other is a fallback, recorded with its reason.
+Operands arrive in the strides that the trace gave them, results must have the traced sizes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from . import _C
+from .emitter import DTYPE_NAMES, Emitter, Val
+from .provenance import source_line
+from .trees import leaves, mapped
+
+aten = torch.ops.aten
+# Operators whose fake results have other sizes than their real ones.
+_UNTRUSTED = frozenset((aten._embedding_bag.default, aten._embedding_bag_forward_only.default))
+_DTYPE_NUMBERS = {dtype: i for i, dtype in enumerate(DTYPE_NAMES)}
+
+
+class WholeGraph(Exception):
+    """No part of this graph can be imported; it runs eagerly as a whole."""
+
+    def __init__(self, reason: str, op: str = "", source: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.op, self.source = reason, op, source
+
+
+@dataclasses.dataclass(frozen=True)
+class Fallback:
+    """An operator that eager's kernel runs."""
+
+    op: str
+    dtypes: tuple[str, ...]
+    reason: str
+    source: str
+
+    def __str__(self) -> str:
+        where = f" at {self.source}" if self.source else ""
+        return f"{self.op}({', '.join(self.dtypes)}): {self.reason}{where}"
+
+
+def draws(target: Any) -> bool:
+    """Whether the operator takes numbers from eager's random generator."""
+    return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+
+
+class Dispatched:
+    """The prepared calls of one graph."""
+
+    def __init__(self, emitter: Emitter, device: torch.device) -> None:
+        self.emitter = emitter
+        self.device = device
+        self.table = _C.OpaqueTable()
+        self.fallbacks: list[Fallback] = []
+
+    def call(
+        self,
+        node: torch.fx.Node,
+        target: torch._ops.OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        val: Any,
+        reason: str,
+        traced: dict[_C.Value, Any],
+    ) -> Any:
+        """Results shaped as `val`, the fake results. `traced` holds the strides that the trace gave each operand.
+
+        Raises WholeGraph for a call that cannot be prepared.
+        """
+        source = source_line(node)
+        if target in _UNTRUSTED:
+            raise WholeGraph("traced sizes are not those of its results", str(target), source)
+        results = self._tensors(val, target, source)
+        operands, prepared = _template(args, kwargs)
+        try:
+            call = self.table.add(target._schema.name, target._schema.overload_name, *prepared)
+        except (RuntimeError, TypeError) as e:
+            raise WholeGraph(str(e).splitlines()[0], str(target), source) from e
+        if not _C.dispatched_reason(str(target)):
+            dtypes = tuple(DTYPE_NAMES[o.dtype] for o in operands)
+            self.fallbacks.append(Fallback(str(target), dtypes, reason, source))
+        outs = iter(self._emit(target, operands, results, call, reason, traced))
+        return mapped(lambda t: next(outs) if isinstance(t, torch.Tensor) else None, val)
+
+    def _emit(
+        self,
+        target: torch._ops.OpOverload,
+        operands: list[Val],
+        results: list[torch.Tensor],
+        call: int,
+        reason: str,
+        traced: dict[_C.Value, Any],
+    ) -> tuple[Val, ...]:
+        dims = self.emitter.symbols.dims
+        shapes = [dims(t.shape) for t in results]
+        strides: dict[str, Any] = {}
+        if all(o.id in traced and len(traced[o.id]) == len(o.shape) for o in operands):
+            strides["in_strides"] = [d for o in operands for d in traced[o.id]]
+        return self.emitter.emit_multi(
+            "opaque",
+            *operands,
+            target=str(target),
+            call=call,
+            out_dtypes=[_DTYPE_NUMBERS[t.dtype] for t in results],
+            out_shapes=[d for s in shapes for d in s],
+            out_ranks=[len(s) for s in shapes],
+            effect=draws(target),
+            reason=reason,
+            out_strides=[d for t in results for d in dims(t.stride())],
+            **strides,
+        )
+
+    def _tensors(self, val: Any, target: Any, source: str) -> list[torch.Tensor]:
+        """The tensors among fake results; raises WholeGraph for results that the IR has no type for."""
+        found = []
+        for t in leaves(val):
+            if t is None:
+                continue
+            if not isinstance(t, torch.Tensor):
+                raise WholeGraph("results that are not tensors", str(target), source)
+            if t.layout is not torch.strided or t.dtype not in DTYPE_NAMES or t.device != self.device:
+                raise WholeGraph(f"result of {t.dtype}, {t.layout}, {t.device}", str(target), source)
+            found.append(t)
+        return found
+
+
+def _template(args: Any, kwargs: Any) -> tuple[list[Val], tuple[Any, Any]]:
+    """(operands, arguments with a slot in the place of each)."""
+    slots: dict[_C.Value, int] = {}
+    operands: list[Val] = []
+
+    def slot(a: Any) -> Any:
+        if not isinstance(a, Val):
+            return a
+        if a.id not in slots:
+            slots[a.id] = len(operands)
+            operands.append(a)
+        return _C.OperandSlot(slots[a.id])
+
+    return operands, (tuple(mapped(slot, a) for a in args), {k: mapped(slot, a) for k, a in kwargs.items()})

@@ -1,0 +1,173 @@
+"""Elementary functions: exponentials, logarithms, powers, trigonometry, roundings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
+
+from ..emitter import Emitter, Val, is_float, opmath
+from . import lower
+
+aten = torch.ops.aten
+
+_UNARY_FLOAT = {
+    "exp": aten.exp,
+    "exp2": aten.exp2,
+    "expm1": aten.expm1,
+    "log": aten.log,
+    "log2": aten.log2,
+    "log10": aten.log10,
+    "log1p": aten.log1p,
+    "sqrt": aten.sqrt,
+    "rsqrt": aten.rsqrt,
+    "reciprocal": aten.reciprocal,
+    "sin": aten.sin,
+    "cos": aten.cos,
+    "tan": aten.tan,
+    "asin": aten.asin,
+    "acos": aten.acos,
+    "sinh": aten.sinh,
+    "cosh": aten.cosh,
+    "tanh": aten.tanh,
+    "asinh": aten.asinh,
+    "acosh": aten.acosh,
+    "atanh": aten.atanh,
+    "sigmoid": aten.sigmoid,
+    "erf": aten.erf,
+    "erfc": aten.erfc,
+}
+_UNARY_ROUNDING = {
+    "floor": aten.floor,
+    "ceil": aten.ceil,
+    "trunc": aten.trunc,
+    "round": aten.round,
+}
+
+
+def _unary_float(op: str) -> Any:
+    def fn(e: Emitter, x: Val) -> Val:
+        return e.emit(op, e.cast(x, e.promote(x, kind=Kind.INT_TO_FLOAT)[1]))
+
+    return fn
+
+
+def _unary_rounding(op: str) -> Any:
+    def fn(e: Emitter, x: Val) -> Val:
+        return e.emit(op, x) if is_float(x.dtype) else x
+
+    return fn
+
+
+for _op, _packet in _UNARY_FLOAT.items():
+    lower(_packet.default)(_unary_float(_op))
+for _op, _packet in _UNARY_ROUNDING.items():
+    lower(_packet.default)(_unary_rounding(_op))
+
+
+@lower(aten.atan2.default)
+def atan2(e: Emitter, a: Val, b: Val) -> Val:
+    return e.binary("atan2", a, b, Kind.INT_TO_FLOAT)
+
+
+@lower(aten.atan.default)
+def atan(e: Emitter, x: Val) -> Val:
+    x = e.cast(x, e.promote(x, kind=Kind.INT_TO_FLOAT)[1])
+    return e.emit("atan2", x, e.lit(1, x.dtype))
+
+
+@lower(aten.deg2rad.default)
+def deg2rad(e: Emitter, x: Val) -> Val:
+    return e.binary("mul", x, math.pi / 180.0)
+
+
+@lower(aten.rad2deg.default)
+def rad2deg(e: Emitter, x: Val) -> Val:
+    return e.binary("mul", x, 180.0 / math.pi)
+
+
+@lower(aten.pow.Tensor_Scalar)
+def pow_scalar(e: Emitter, x: Val, exponent: Any) -> Val:
+    """The special exponents of eager's kernel; each product rounds to the dtype. f16 has none but 2: all in f32."""
+    dtype = e.promote(x, exponent, kind=Kind.DEFAULT)[1]
+    if isinstance(exponent, (int, float)) and exponent == 0:
+        return e.full(1, x.shape, dtype)
+    x = e.cast(x, dtype)
+    if exponent == 1:
+        return x
+    square = lambda: e.emit("mul", x, x)  # noqa: E731
+    if exponent == 2:
+        return square()
+    if dtype == torch.float16:
+        if exponent == 3:
+            wide = e.cast(x, torch.float32)
+            return e.cast(e.emit("mul", e.emit("mul", wide, wide), wide), dtype)
+        return e.emit("pow", x, e.operand(exponent, dtype))
+    if exponent == 3:
+        return e.emit("mul", square(), x)
+    if not is_float(dtype):
+        return e.emit("pow", x, e.value(exponent, dtype))
+    if exponent == 0.5:
+        return e.emit("sqrt", x)
+    if exponent == -0.5:
+        return e.emit("rsqrt", x)
+    if exponent == -1:
+        return e.emit("reciprocal", x)
+    if exponent == -2:
+        return e.emit("reciprocal", square())
+    return e.emit("pow", x, e.operand(exponent, dtype))
+
+
+@lower(aten.pow.Tensor_Tensor, aten.pow.Scalar)
+def pow_tensor(e: Emitter, a: Any, b: Val) -> Val:
+    dtype = e.promote(a, b)[1]
+    operands = (e.value(a, dtype), e.operand(b, dtype))
+    return e.emit("pow", *operands)
+
+
+@lower(aten.square.default)
+def square(e: Emitter, x: Val) -> Val:
+    return pow_scalar(e, x, 2)
+
+
+@lower(aten.hypot.default)
+def hypot(e: Emitter, a: Val, b: Val) -> Val:
+    """Scaled by the larger operand, so that no square overflows or vanishes; infinite if either is."""
+    dtype = e.promote(a, b)[1]
+    wide = opmath(dtype)
+    a, b = (e.emit("abs", e.cast(e.cast(v, dtype), wide)) for v in (a, b))
+    most, least = e.emit("maximum", a, b), e.emit("minimum", a, b)
+    ratio = e.div(least, most)
+    scaled = e.mul(most, e.emit("sqrt", e.add(e.mul(ratio, ratio), 1)))
+    plain = e.compare("eq", least, 0.0)
+    unbounded = e.emit("bit_or", e.compare("eq", a, math.inf), e.compare("eq", b, math.inf))
+    value = e.where(plain, most, scaled, wide)
+    return e.cast(e.where(unbounded, math.inf, value, wide), dtype)
+
+
+@lower(aten.angle.default)
+def angle(e: Emitter, x: Val) -> Val:
+    """Of real numbers: pi for negative ones, else 0; NaN stays."""
+    x = e.cast(x, e.promote(x, kind=Kind.INT_TO_FLOAT)[1])
+    turned = e.where(e.compare("lt", x, 0), math.pi, 0.0, x.dtype)
+    return e.where(e.emit("is_nan", x), x, turned, x.dtype)
+
+
+@lower(aten.round.decimals)
+def round_decimals(e: Emitter, x: Val, *, decimals: int) -> Val:
+    """Eager's own: scaled by a power of ten, rounded, scaled back, each in opmath."""
+    if not x.dtype.is_floating_point:
+        return x
+    wide = e.cast(x, opmath(x.dtype))
+    ten = 10.0 ** abs(decimals)
+    down, up = (e.div, e.mul) if decimals < 0 else (e.mul, e.div)
+    return e.cast(up(e.emit("round", down(wide, ten)), ten), x.dtype)
+
+
+@lower(aten.ldexp.Tensor)
+def ldexp(e: Emitter, x: Val, exponent: Val) -> Val:
+    """x * 2^exponent, as eager writes it."""
+    power = e.cast(exponent, e.promote(exponent, kind=Kind.INT_TO_FLOAT)[1])
+    return e.binary("mul", x, e.emit("exp2", power))

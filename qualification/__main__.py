@@ -1,0 +1,32 @@
+"""python -m qualification SUBCOMMAND …: the suite's one entrance; each subcommand is also a module of its own."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+SUBCOMMANDS = {
+    "ops": "every operator of PyTorch's database against eager",
+    "bench": "steady state of the demo models against eager and the default compiler",
+    "memory_bound": "norms, softmax, cross-entropy, RoPE and their share of copy bandwidth",
+    "dynamic": "BERT with symbolic sizes beside the static program",
+    "exactness": "every bf16 and f16 number through every function, beside eager",
+    "page": "one HTML page with plots, from the --json files of these",
+    "gpu": "what needs a GPU",
+    "first_call": "first call in fresh processes, cold and warm",
+    "scaling": "compile cost against graph size",
+    "accuracy": "five seeds of every demo model against float64",
+}
+
+
+def main(argv: list[str]) -> int:
+    if not argv or argv[0] not in SUBCOMMANDS:
+        print("usage: python -m qualification SUBCOMMAND [--help] …\n", file=sys.stderr)
+        for name, text in SUBCOMMANDS.items():
+            print(f"  {name:12s} {text}", file=sys.stderr)
+        return 0 if argv[:1] in (["-h"], ["--help"]) else 2
+    return int(importlib.import_module(f"qualification.{argv[0]}").main(argv[1:]))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

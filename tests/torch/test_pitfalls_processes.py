@@ -1,0 +1,106 @@
+"""Kinds of failure that show only between processes: caches that are shared, damaged or gone, and orphans."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+PROGRAM = """
+import torch
+from poot_torch import _C
+from torch import nn
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0] * 2
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32))
+def step(x):
+    return Square.apply(model(x)).sum()
+x = torch.randn(4, 16, requires_grad=True)
+(want,) = torch.autograd.grad(step(x), x)
+(got,) = torch.autograd.grad(torch.compile(step, backend="poot", options={"strict": True})(x), x)
+torch.testing.assert_close(got, want)
+print("COMPILED", _C.store_stats()["compiled"])
+"""
+
+
+def start(cache, code=PROGRAM):
+    env = {**os.environ, "POOT_CACHE_DIR": str(cache), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err[-3000:]
+    return int(out.split("COMPILED")[1])
+
+
+def test_second_process_compiles_nothing(tmp_path):  # 172547; fairchem 2162
+    assert finish(start(tmp_path)) > 0
+    assert finish(start(tmp_path)) == 0
+
+
+def test_many_processes_on_one_cold_cache_some_killed(tmp_path):  # 172144
+    processes = [start(tmp_path) for _ in range(6)]
+    time.sleep(6)
+    for p in processes[::3]:
+        p.send_signal(signal.SIGKILL)
+    for i, p in enumerate(processes):
+        if i % 3:
+            finish(p)
+        else:
+            p.communicate()
+    for file in [f for f in pathlib.Path(tmp_path).rglob("*") if f.is_file()][::2]:
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    assert finish(start(tmp_path)) > 0, "damaged entries were taken for good ones"
+    assert finish(start(tmp_path)) == 0
+
+
+def test_cache_folder_deleted_between_compiles(tmp_path):  # 167725
+    code = """
+import shutil, sys, torch
+f = torch.compile(lambda x: x.sin() + 1, backend="poot", options={"strict": True})
+f(torch.randn(8))
+shutil.rmtree(sys.argv[1], ignore_errors=True)
+torch._dynamo.reset()
+x = torch.randn(8)
+g = torch.compile(lambda x: x.cos() * 3, backend="poot", options={"strict": True})
+torch.testing.assert_close(g(x), x.cos() * 3)
+print("COMPILED 0")
+"""
+    finish(start(tmp_path, code.replace("sys.argv[1]", repr(str(tmp_path)))))
+    shutil.rmtree(tmp_path, ignore_errors=True)
+    assert finish(start(tmp_path)) > 0
+
+
+def test_no_orphan_outlives_a_killed_parent(tmp_path):  # several
+    code = """
+import time, torch
+from poot_torch import _C
+_C.warm_up()
+torch.compile(lambda x: x.sin() + 1, backend="poot")(torch.randn(8))
+print(*_C.worker_pids(), flush=True)
+time.sleep(600)
+"""
+    parent = start(tmp_path, code)
+    workers = [int(pid) for pid in parent.stdout.readline().split()]
+    assert workers
+    parent.kill()
+    parent.communicate()
+    end = time.monotonic() + 10
+    while time.monotonic() < end and any(pathlib.Path(f"/proc/{pid}").exists() for pid in workers):
+        time.sleep(0.2)
+    left = [pid for pid in workers if pathlib.Path(f"/proc/{pid}/cmdline").exists()]
+    assert not left, f"workers {left} live on"
