@@ -39,7 +39,6 @@ demo: build
 
 test: build unit golden
 	$(PY) -m pytest tests --ignore=tests/ir --ignore=tests/codegen
-	$(PY) -m qualification ops --sample --jobs $(JOBS)
 
 unit: build
 	build/poot_unit --gtest_brief=1
