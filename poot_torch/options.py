@@ -38,7 +38,9 @@ class Options:
     """Where kernels run: on the device of a graph's tensors; naming one refuses graphs on others."""
     memory_limit_bytes: int = 0
     """Refuse a program that needs more memory beside its arguments; 0: no limit."""
-
+    freeze: bool = False
+    """Keep the weights of convolutions packed between calls. In-place updates are noticed by their version counters:
+    writes that go past autograd (through `.data`, or by another process) are not."""
     output_pool: bool = True
     """Keep the memory of large results that died for later calls."""
 
@@ -48,6 +50,7 @@ class Options:
             "fuse": self.fuse,
             "memory_limit_bytes": self.memory_limit_bytes,
             "output_pool": self.output_pool,
+            "freeze": self.freeze,
         }
 
 

@@ -100,6 +100,8 @@ def _graph(g: dict[str, Any]) -> list[str]:
         lines += [f"      {event}" for event in k["events"]]
     for d in (*g["declines"], *g["numerical_declines"]):
         lines.append(f"    not fused by {d['pass']}: {d['value']}: {d['reason']}")
+    for c in g["contractions"]:
+        lines.append(f"    product {c['value']}: {c['class']}, {c['reason']}")
     for c in g["layout_copies"]:
         lines.append(f"    layout copy of {c['value']} ({c['bytes']} bytes): {c['reason']}")
     return lines

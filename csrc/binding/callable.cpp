@@ -44,6 +44,8 @@ class Call {
 
   void run() {
     results_.resize(program_.results.size());
+    PackedWeights& packed = loaded_.host->packed_weights();
+    if (!packed.empty()) packed.follow(tensors_);
     // Each pass mends one argument, in one of two ways.
     for (size_t pass = 0;; ++pass) {
       try {

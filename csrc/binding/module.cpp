@@ -65,7 +65,7 @@ py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
   py::dict report = report_dict(compiled);
   if (loaded->device.is_meta()) return py::make_tuple(py::none(), report);
   loaded->calls = std::move(calls);
-  loaded->host = std::make_unique<TorchHost>(loaded->calls, loaded->device, output_pool);
+  loaded->host = std::make_unique<TorchHost>(loaded->calls, compiled.program, loaded->device, output_pool);
   if (cuda) {
     std::vector<runtime::ModuleId> modules;
     for (const std::string& bytes : compiled.modules) modules.push_back(cuda->load(bytes));
@@ -88,15 +88,16 @@ void bind_compile(py::module_& m) {
       "compile",
       [](const ir::Graph& graph, const passes::Signature& signature,
          std::shared_ptr<OpaqueTable> calls, bool fuse, int64_t memory_limit_bytes,
-         const std::string& target, const std::string& device, bool output_pool) {
+         const std::string& target, const std::string& device, bool output_pool, bool freeze) {
         passes::Options options;
         options.fuse = fuse;
         options.memory_limit_bytes = memory_limit_bytes;
+        options.freeze = freeze;
         return compile(graph, signature, options, target, device, std::move(calls), output_pool);
       },
       py::arg("graph"), py::arg("signature"), py::arg("calls"), py::arg("fuse") = true,
       py::arg("memory_limit_bytes") = 0, py::arg("target") = "", py::arg("device") = "cpu",
-      py::arg("output_pool") = true);
+      py::arg("output_pool") = true, py::arg("freeze") = false);
   m.def("link_with_nvjitlink", &link_with_nvjitlink, py::arg("paths"));
   m.def(
       "dispatched_reason", [](const std::string& t) { return program::dispatched_reason(t); },

@@ -77,6 +77,13 @@ py::dict report_dict(const compiler::Compiled& compiled) {
     d["origins"] = sources(p.origins);
     return d;
   });
+  out["contractions"] = list_of(r.contractions, [](const auto& c) {
+    py::dict d;
+    d["value"] = c.value;
+    d["class"] = c.generated ? "generated" : "library";
+    d["reason"] = c.reason;
+    return d;
+  });
   out["layout_copies"] = list_of(r.layout_copies, [](const auto& c) {
     py::dict d;
     d["value"] = c.value;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "binding/opaque_table.h"
+#include "binding/packed_weights.h"
 #include "runtime/host_services.h"
 
 namespace poot::binding {
@@ -24,8 +25,10 @@ class TorchHost : public runtime::HostServices {
  public:
   // Of a program whose tensors lie on `device`; `pooled`: large results on the CPU come from the
   // process's pool.
-  TorchHost(std::shared_ptr<OpaqueTable> calls, c10::Device device, bool pooled)
-      : calls_(std::move(calls)), device_(device), pooled_(pooled) {}
+  TorchHost(std::shared_ptr<OpaqueTable> calls, const program::Program& program, c10::Device device,
+            bool pooled)
+      : calls_(std::move(calls)), device_(device), pooled_(pooled), packed_(program) {}
+  PackedWeights& packed_weights() { return packed_; }
   void* allocate(size_t bytes) override;
   void free(void* p) override;
   runtime::HostTensor allocate_output(size_t bytes) override;
@@ -44,6 +47,7 @@ class TorchHost : public runtime::HostServices {
   std::shared_ptr<OpaqueTable> calls_;
   const c10::Device device_;
   const bool pooled_;
+  PackedWeights packed_;
 };
 
 }  // namespace poot::binding

@@ -78,6 +78,7 @@ Target Target::parse(std::string_view name) {
     t.cpu = n.cpu;
     t.features = n.features;
     t.vector_bytes = n.vector_bytes;
+    t.bf16_dot = n.name == kCpus[0].name;
     t.warp = 1;
     t.max_threads = 1;
     return t;

@@ -15,6 +15,7 @@ struct Target {
   std::string cpu;             // LLVM name: "sapphirerapids", "sm_90a"
   std::string features;        // LLVM feature string
   uint32_t vector_bytes = 64;  // CPU: 64 (AVX-512), 32 (AVX2), 16
+  bool bf16_dot = false;       // CPU: AVX512-BF16
   uint32_t warp = 32;          // GPU lanes in a warp
   uint32_t max_threads = 1024;
   uint32_t shared_bytes = 0;        // GPU workgroup memory

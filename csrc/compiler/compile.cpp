@@ -170,6 +170,7 @@ Compiled compile(ir::Graph graph, const passes::Signature& given, const Target& 
   }
   out.report.passes = std::move(context.records);
   out.report.fusions = std::move(context.fusions);
+  out.report.contractions = std::move(context.contractions);
   out.report.declines = std::move(context.declines);
   out.report.numerical_declines = std::move(context.numerical_declines);
   return out;

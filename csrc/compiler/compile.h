@@ -35,6 +35,7 @@ struct CompileReport {
   std::vector<passes::FusionMade> fusions;
   std::vector<passes::Decline> declines, numerical_declines;
   std::vector<passes::EqnPlan> plans;
+  std::vector<passes::ContractionPlan> contractions;
   std::vector<passes::LayoutCopy> layout_copies;
   std::vector<KernelReport> kernels;
   uint32_t dispatches_before = 0, dispatches_after = 0;

@@ -1,12 +1,14 @@
 // Regions: the operands bind the body's inputs in order, the body's outputs are the results. Rules
 // of a body, checked here so that a malformed region cannot be built:
 //   region-C1  a body exists; its inputs have the operands' types; its outputs are plain results
-//   region-C2  it holds pointwise equations, sources, views and movement, and reductions where the
-//              region reduces; no region, contraction, update or call
+//   region-C2  it holds pointwise equations, sources, views and movement, and reductions or
+//              contractions where the region is one; no region, update or call
 //   region-C3  fused: all results have as many elements
 //   region-C4  fused_row: every reduction covers exactly the trailing `axes` axes, and there is one
 //   region-C5  fused_reduce: every reduction covers the same axes of one shape, and every result
 //              is computed from one
+//   region-C6  fused_contraction: its products have one shape and reduce one size, none is computed
+//              from another, and every result is computed from one and has as many elements
 #include <algorithm>
 
 #include "ir/infer.h"
@@ -15,7 +17,7 @@ namespace poot::ir {
 namespace {
 
 bool reduces(OpCode region) {
-  return region != OpCode::fused;
+  return region == OpCode::fused_row || region == OpCode::fused_reduce;
 }
 
 void check_binding(const InferCall& call) {
@@ -36,7 +38,8 @@ void check_kinds(const InferCall& call) {
   for (const Eqn& e : call.body->eqns()) {
     const OpKind k = e.info().kind;
     const bool allowed = is_pointwise(k) || k == OpKind::Source || k == OpKind::View ||
-                         k == OpKind::Movement || (k == OpKind::Reduce && reduces(call.op));
+                         k == OpKind::Movement || (k == OpKind::Reduce && reduces(call.op)) ||
+                         (k == OpKind::Contraction && call.op == OpCode::fused_contraction);
     if (!allowed) call.fail("region-C2", "the body may not hold " + std::string(e.info().name));
   }
 }
@@ -99,6 +102,35 @@ void check_reduce(const InferCall& call) {
       call.fail("region-C5", "a result is not computed from a reduction");
 }
 
+void check_contraction(const InferCall& call) {
+  const Graph& body = *call.body;
+  const Eqn* first = nullptr;
+  const auto depth = [&](const Eqn& e) {
+    return body.type(e.inputs[e.inputs.size() - 2]).shape.back();
+  };
+  std::vector<bool> from_product(body.value_count(), false);
+  for (const Eqn& e : body.eqns()) {
+    bool derived = false;
+    for (const Operand& o : e.inputs)
+      if (const ValueId* v = std::get_if<ValueId>(&o)) derived |= from_product[v->index];
+    if (e.info().kind == OpKind::Contraction) {
+      if (!first) first = &e;
+      if (derived) call.fail("region-C6", "a product is computed from another");
+      if (body.type(e.outs[0]).shape != body.type(first->outs[0]).shape ||
+          depth(e) != depth(*first))
+        call.fail("region-C6", "products " + body.type(first->outs[0]).str() + " over " +
+                                   depth(*first).str() + " and " + body.type(e.outs[0]).str() +
+                                   " over " + depth(e).str());
+      derived = true;
+    }
+    for (ValueId v : e.outs) from_product[v.index] = derived;
+  }
+  for (const GraphOutput& o : body.outputs())
+    if (!from_product[o.value.index] ||
+        numel(body.type(o.value).shape) != numel(body.type(first->outs[0]).shape))
+      call.fail("region-C6", "a result is not computed from a product, element by element");
+}
+
 }  // namespace
 
 TypeList infer_body(const InferCall& call) {
@@ -108,6 +140,8 @@ TypeList infer_body(const InferCall& call) {
     check_row(call);
   else if (call.op == OpCode::fused_reduce)
     check_reduce(call);
+  else if (call.op == OpCode::fused_contraction)
+    check_contraction(call);
   else
     check_pointwise(call);
   TypeList out;

@@ -2,6 +2,8 @@
 // computing a value inside its reader beats storing it. One place, so that it can be measured.
 #pragma once
 
+#include <string>
+
 #include "codegen/target.h"
 #include "ir/graph.h"
 
@@ -21,6 +23,27 @@ bool pays_to_recompute(const ir::Graph& graph, const ir::Eqn& eqn, double evalua
 
 // Evaluation is free: a view, a source made of literals, or a cast that widens exactly.
 bool is_free(const ir::Graph& graph, const ir::Eqn& eqn);
+
+// A product of `rows` vectors with a matrix that has `columns` of them, all of length `depth`.
+struct Product {
+  DType dtype;
+  Dim rows, columns, depth;
+  bool one_matrix = false;        // the same right operand for every batch
+  bool checkpoint_order = false;  // each vector of the matrix is one stretch of memory
+};
+// Whether a generated kernel is planned for a product rather than the library, and why (or not).
+struct ProductChoice {
+  bool generated = false;
+  std::string reason;
+};
+// Rows times products of one generated kernel: their accumulators fit in registers.
+inline constexpr int64_t kMostDots = 8;
+ProductChoice choose_product(const Product& product, const SymbolTable& symbols,
+                             const Target& target);
+
+// Whether a convolution with this result [N, O, h, w] is planned as a product of its weight, as it
+// lies, with the columns of its windows.
+bool pays_as_product(const Shape& result, const SymbolTable& symbols);
 
 // Number of elements at the hint sizes.
 double hinted_numel(const Shape& shape, const SymbolTable& symbols);

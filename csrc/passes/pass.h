@@ -20,6 +20,7 @@ namespace poot::passes {
 struct Options {
   bool fuse = true;
   int64_t memory_limit_bytes = 0;  // 0: none
+  bool freeze = false;             // weights may be kept in other layouts between calls
 };
 
 // A fusion that was considered and refused: the value it would have joined, and the first check
@@ -30,6 +31,12 @@ struct Decline {
 struct FusionMade {
   std::string pass, kernel;
   uint32_t eqns = 0;
+};
+// How a product is planned, and why.
+struct ContractionPlan {
+  std::string value;
+  bool generated = false;
+  std::string reason;
 };
 struct PassRecord {
   std::string name;
@@ -45,6 +52,7 @@ struct PassContext {
   std::vector<Decline> numerical_declines;
   std::vector<FusionMade> fusions;
   std::vector<PassRecord> records;
+  std::vector<ContractionPlan> contractions = {};
 };
 
 using PassFn = bool (*)(ir::Graph&, PassContext&);

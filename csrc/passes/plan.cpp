@@ -37,7 +37,7 @@ Planner::Planner(const ir::Graph& graph, const Signature& signature, PassContext
       signature_(signature),
       context_(context),
       names_(ir::value_names(graph)),
-      facts_(value_facts(graph)),
+      facts_(value_facts(graph, context)),
       places_(graph.value_count()) {}
 
 PlanResult Planner::run() {
@@ -180,7 +180,7 @@ void Planner::opaque() {
       p.window.strides = wanted;
       launch.inputs.push_back(view_of(p, type.dtype));
     } else {
-      const Place p = operand(o, "the host has no negative strides", [&](const Window& w) {
+      const Place p = operand(o, kNegative, [&](const Window& w) {
         return !may_be_negative(w, graph_.symbols());
       });
       launch.inputs.push_back(view_of(p, type.dtype));

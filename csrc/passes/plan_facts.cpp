@@ -89,7 +89,8 @@ void ask_for_strides(const ir::Graph& graph, const Eqn& eqn, std::vector<ValueFa
   }
 }
 
-void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
+void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts,
+                const PassContext& context) {
   for (size_t i = graph.eqns().size(); i-- > 0;) {
     const Eqn& eqn = graph.eqns()[i];
     if (eqn.info().kind == OpKind::Opaque) {
@@ -106,7 +107,7 @@ void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
         from.last_use = kEnd;
       }
       if (!from.strides) from.strides = through_view(graph, eqn, operand, to);
-    } else if (const auto image = preferred_image(graph, eqn)) {
+    } else if (const auto image = preferred_image(graph, eqn, context)) {
       if (!from.strides) from.strides = *image;
     } else if (eqn.op == ir::OpCode::attention) {
       if (to.strides && !from.strides) from.strides = to.strides;
@@ -119,20 +120,41 @@ void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts) {
 
 }  // namespace
 
-std::optional<Shape> preferred_image(const ir::Graph& graph, const Eqn& eqn) {
+bool keeps_packed(const ir::Graph& graph, const Eqn& eqn, const PassContext& context) {
+  if (!context.options.freeze || context.target.isa != Isa::X86 ||
+      eqn.op != ir::OpCode::convolution || eqn.attr<bool>("transposed"))
+    return false;
+  const ValueId weight = std::get<ValueId>(eqn.inputs[1]);
+  const ir::ValueMeta& meta = graph.value(weight);
+  return graph.is_input(weight) && std::holds_alternative<ir::WeightRef>(meta.identity) &&
+         meta.type.shape.size() == 4 &&
+         (meta.type.dtype == DType::F32 || meta.type.dtype == DType::BF16);
+}
+
+std::optional<Shape> preferred_image(const ir::Graph& graph, const Eqn& eqn,
+                                     const PassContext& context) {
   const bool pool = eqn.op == ir::OpCode::max_pool;
   if (!pool && eqn.op != ir::OpCode::convolution) return std::nullopt;
   const ir::TensorType image = graph.type(eqn.inputs[0]);
-  if (image.shape.size() != 4 || opmath(image.dtype) == image.dtype) return std::nullopt;
-  if (pool) return channels_last_strides(image.shape);
-  if (eqn.attr<bool>("transposed")) return std::nullopt;
+  if (image.shape.size() != 4) return std::nullopt;
+  const bool narrow = opmath(image.dtype) != image.dtype;
+  if (pool) return narrow ? std::optional(channels_last_strides(image.shape)) : std::nullopt;
+  if (eqn.attr<bool>("transposed") ||
+      (!narrow && (image.dtype != DType::F32 || context.target.isa != Isa::X86)))
+    return std::nullopt;
+  if (keeps_packed(graph, eqn, context)) return channels_last_strides(image.shape);
+  const ValueId weight = std::get<ValueId>(eqn.inputs[1]);
+  const Shape& size = graph.type(weight).shape;
+  const auto& layout = graph.value(weight).layout;
+  const bool in_order = layout && !same_strides(size, layout->strides, contiguous_strides(size)) &&
+                        same_strides(size, layout->strides, channels_last_strides(size));
   const SymbolTable& symbols = graph.symbols();
-  const bool image_outweighs =
-      numel(image.shape).hint(symbols) >= numel(graph.type(eqn.inputs[1]).shape).hint(symbols);
-  return image_outweighs ? channels_last_strides(image.shape) : contiguous_strides(image.shape);
+  const bool image_outweighs = numel(image.shape).hint(symbols) >= numel(size).hint(symbols);
+  return in_order || image_outweighs ? channels_last_strides(image.shape)
+                                     : contiguous_strides(image.shape);
 }
 
-std::vector<ValueFacts> value_facts(const ir::Graph& graph) {
+std::vector<ValueFacts> value_facts(const ir::Graph& graph, const PassContext& context) {
   std::vector<ValueFacts> facts(graph.value_count());
   collect_uses(graph, facts);
   collect_outputs(graph, facts);
@@ -141,7 +163,7 @@ std::vector<ValueFacts> value_facts(const ir::Graph& graph) {
     if (out.kind == ir::OutputKind::StateNext && !f.state && !graph.is_input(out.value))
       f.state = out.state_input;
   }
-  carry_back(graph, facts);
+  carry_back(graph, facts, context);
   for (ValueFacts& f : facts) {
     if (f.escapes) f.state = ValueId();
   }

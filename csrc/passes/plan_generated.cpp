@@ -65,6 +65,7 @@ RequestKind kind_of(const ir::Graph& graph, const ir::Eqn& eqn) {
   if (eqn.op == OpCode::fused_row) return RequestKind::Row;
   if (eqn.op == OpCode::fused_reduce) return RequestKind::Reduce;
   if (eqn.info().kind == OpKind::Scan) return RequestKind::Scan;
+  if (eqn.op == OpCode::fused_contraction) return RequestKind::Contraction;
   if (eqn.info().kind != OpKind::Reduce) return RequestKind::Elementwise;
   const auto& axes = eqn.attr<std::vector<int64_t>>("axes");
   const size_t rank = graph.type(eqn.inputs[0]).shape.size();

@@ -19,6 +19,8 @@ struct Place {
   Window window;
 };
 
+inline constexpr std::string_view kNegative = "the host has no negative strides";
+
 class Planner {
  public:
   Planner(const ir::Graph& graph, const Signature& signature, PassContext& context);
@@ -78,12 +80,15 @@ class Planner {
   void update();
   bool may_update(const Place& base, ir::ValueId result) const;
 
-  // plan_library.cpp, plan_structured.cpp
+  // plan_library.cpp, plan_structured.cpp, plan_windows.cpp
   void contraction();
   void structured();
   // Operand 0 of the current convolution or pooling, in the layout that it prefers.
   Place image(const ir::Operand& o, const Accept& accept);
   void convolution();
+  void convolution_call();
+  void convolution_as_product();
+  Place padded(const Place& image, const ir::TensorType& type, const Shape& low);
   void max_pool();
   void attention();
   void library(program::LibraryOp op, std::vector<program::ViewId> inputs,

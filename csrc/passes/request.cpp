@@ -15,6 +15,8 @@ std::string_view kind_name(RequestKind kind) {
       return "reduce";
     case RequestKind::Scan:
       return "scan";
+    case RequestKind::Contraction:
+      return "contraction";
     case RequestKind::Scatter:
       return "scatter";
   }

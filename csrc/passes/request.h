@@ -17,6 +17,7 @@ enum class RequestKind : uint8_t {
   Row,          // body of `fused_row`: rows x trailing axes, reductions over exactly those
   Reduce,       // body of `fused_reduce`: reductions over any axes of one pointwise region
   Scan,         // body: one scan equation
+  Contraction,  // products of a few rows with one matrix, over one size, with what follows them
   Scatter,      // scatter_update / update_slice into an existing buffer; body: one Update equation
                 // whose operand 0 is the output buffer itself (in place): the kernel's buffers are
                 // the body's other inputs, in order, then the output; inputs[0] equals outputs[0]

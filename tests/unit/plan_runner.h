@@ -169,6 +169,7 @@ class PlanRunner {
       case LibraryOp::baddbmm:
         return ir::OpCode::addmm;
       case LibraryOp::convolution:
+      case LibraryOp::convolution_packed:
         return ir::OpCode::convolution;
       case LibraryOp::max_pool2d:
         return ir::OpCode::max_pool;
@@ -195,6 +196,11 @@ class PlanRunner {
         const auto n = static_cast<size_t>(l.ints[0]);
         return {ints(1, n),         ints(1 + n, n),   ints(1 + 2 * n, n), l.ints[1 + 3 * n] != 0,
                 ints(2 + 3 * n, n), l.ints[2 + 4 * n]};
+      }
+      case LibraryOp::convolution_packed: {
+        const auto n = static_cast<size_t>(l.ints[0]);
+        return {ints(1, n), ints(1 + n, n), ints(1 + 2 * n, n), false, std::vector<int64_t>(n, 0),
+                l.ints[1 + 3 * n]};
       }
       case LibraryOp::max_pool2d:
         return {ints(0, 2), ints(2, 2), ints(4, 2), ints(6, 2), l.ints[8] != 0};

@@ -21,6 +21,8 @@ passes::RequestKind request_kind(ir::OpCode op) {
       return passes::RequestKind::Row;
     case ir::OpCode::fused_reduce:
       return passes::RequestKind::Reduce;
+    case ir::OpCode::fused_contraction:
+      return passes::RequestKind::Contraction;
     default:
       return passes::RequestKind::Elementwise;
   }
@@ -79,7 +81,7 @@ TEST(RegionCodegen, GoldenRegionsComputeTheirBodies) {
   const std::filesystem::path folder = source_dir() + "/tests/passes";
   size_t regions = 0;
   std::set<std::string> met;
-  for (const char* pass : {"fuse_row", "fuse_reduce", "fuse_pointwise"})
+  for (const char* pass : {"fuse_row", "fuse_reduce", "fuse_contraction", "fuse_pointwise"})
     for (const ir::Graph& graph : expected_graphs(folder / (std::string(pass) + ".poot")))
       regions += run_regions(graph, met);
   EXPECT_GT(regions, 20u);

@@ -191,6 +191,27 @@ TEST(TileVerify, tile_C15) {
   EXPECT_EQ(broken("block_id 0", "block_id 3"), "tile-C15");
 }
 
+TEST(TileVerify, tile_C16) {
+  const auto dot = [](const std::string& operands, const std::string& type) {
+    const std::string text =
+        "tile @t {\n  buffer x bf16 align 2\n  buffer y f32 align 4\n  grid \"1\" \"1\" \"1\"\n"
+        "  elems 1\n  axis r 4 = 4\n  axis c 8 = 8\n  %0 = load x[r*8 + c] : bf16[r, c]\n"
+        "  %1 = load x[c] : bf16[-, c]\n  %2 = load y[c] : f32[-, c]\n  %3 = dot " +
+        operands + " : " + type + "\n}\n";
+    try {
+      return parse_program(text).str() == text ? "accepted" : "another text";
+    } catch (const InvalidGraph& e) {
+      return e.constraint() == "tile-C16" ? "tile-C16" : "another rule";
+    }
+  };
+  EXPECT_STREQ(dot("%0, %1 axis 1", "f32[r, -]"), "accepted");
+  EXPECT_STREQ(dot("%0, %1 axis 1", "bf16[r, -]"), "tile-C16");
+  EXPECT_STREQ(dot("%0, %2 axis 1", "f32[r, -]"), "tile-C16");
+  EXPECT_STREQ(dot("%1, %1 axis 0", "f32[-, c]"), "tile-C16");
+  EXPECT_STREQ(dot("%0, %1 axis 1", "f32[r, c]"), "tile-C16");
+  EXPECT_STREQ(dot("%0, %1 axis 2", "f32[r, -]"), "tile-C16");
+}
+
 std::string run_error(int64_t s0, size_t in_elems) {
   const Program p = parse_program(kGood);
   std::vector<float> in(in_elems), out(64);
@@ -276,6 +297,16 @@ TEST(TileGolden, generators) {
        R"(graph @sum(%x: f32[1000,256]) -> (f32[256]) {
          %0 = reduce_sum %x {axes=[0], keepdim=false} : f32[256]
          return %0
+       })"},
+      {"contraction", RequestKind::Contraction,
+       R"(graph @gated(%x: bf16[2,512], %g: bf16[1000,512], %u: bf16[1000,512]) -> (bf16[2,1000]) {
+         %0 = transpose %g {perm=[1,0]} : bf16[512,1000]
+         %1 = matmul %x, %0 : bf16[2,1000]
+         %2 = maximum %1, bf16 0 : bf16[2,1000]
+         %3 = transpose %u {perm=[1,0]} : bf16[512,1000]
+         %4 = matmul %x, %3 : bf16[2,1000]
+         %5 = mul %2, %4 : bf16[2,1000]
+         return %5
        })"},
       {"scatter", RequestKind::Scatter,
        R"(graph @cache(%b: f32[2,128,64], %i: i64[4], %x: f32[2,4,64]) -> (f32[2,128,64]) {

@@ -67,7 +67,8 @@ uint32_t Emitter::depends(NodeId node) const {
   mask = depends(n.index);
   for (const GuardTerm& t : n.guard) mask |= depends(t.index);
   for (const NodeId a : n.args) mask |= depends(a);
-  if (n.kind == NodeKind::Reduce && reduce_position_ >= 0) mask &= ~(1u << reduce_position_);
+  const bool reduces = n.kind == NodeKind::Reduce || n.kind == NodeKind::Dot;
+  if (reduces && reduce_position_ >= 0) mask &= ~(1u << reduce_position_);
   return depends_[node] = mask;
 }
 
@@ -163,6 +164,14 @@ ValueId Emitter::value(NodeId node) {
       if (reduce_position_ < 0) throw InternalError("generate: a reduction out of its loop");
       out = b_.reduce(n.op, full(n.args[0]), static_cast<uint32_t>(reduce_position_));
       break;
+    case NodeKind::Dot: {
+      if (reduce_position_ < 0) throw InternalError("generate: a product out of its loop");
+      const ValueId a = value(n.args[0]), b = value(n.args[1]);
+      const auto along = [&](NodeId v) { return depends(v) >> reduce_position_ & 1; };
+      const bool varies = along(n.args[0]) || along(n.args[1]);
+      out = b_.dot(a, varies ? b : b_.broadcast(b, axes_), static_cast<uint32_t>(reduce_position_));
+      break;
+    }
   }
   emitted_[node] = out;
   return out;

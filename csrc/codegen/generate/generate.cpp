@@ -18,6 +18,8 @@ tile::Program generate(const passes::KernelRequest& request, const Target& targe
       return generate_reduce(request, target);
     case passes::RequestKind::Scan:
       return generate_scan(request, target);
+    case passes::RequestKind::Contraction:
+      return generate_contraction(request, target);
     case passes::RequestKind::Scatter:
       return generate_scatter(request, target);
   }

@@ -4,6 +4,8 @@
 // - Grid axis 0 counts column blocks (row blocks in row kernels), axis 1 row blocks. An axis with
 //   one block has no block_id.
 // - Axis r of a kernel is in every store and check that stands beside a loop over tiles with r.
+// - A program with dots has them outside loops, over c, with at most one other axis, r; what
+//   follows them has r alone.
 // - Loops (for_) carry partial results of reductions only, as [r, -], [-] or [c] tiles.
 // - Elements are written once, by one block, except by a scatter with equal slots: those rows are
 //   written by one block in the order of the slots.
@@ -18,6 +20,7 @@ tile::Program generate_elementwise(const passes::KernelRequest& request, const T
 tile::Program generate_row(const passes::KernelRequest& request, const Target& target);
 tile::Program generate_reduce(const passes::KernelRequest& request, const Target& target);
 tile::Program generate_scan(const passes::KernelRequest& request, const Target& target);
+tile::Program generate_contraction(const passes::KernelRequest& request, const Target& target);
 tile::Program generate_scatter(const passes::KernelRequest& request, const Target& target);
 
 }  // namespace poot::codegen

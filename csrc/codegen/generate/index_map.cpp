@@ -108,6 +108,8 @@ NodeId IndexMap::equation(const ir::Eqn& e, ir::ValueId v, const Coordinates& at
       return gather(e, at, guard);
     case OpKind::Reduce:
       return reduce(e, dtype, at, guard);
+    case OpKind::Contraction:
+      return contraction(e, dtype, at, guard);
     default:
       refuse(e, "an equation of this kind inside a generated kernel");
   }
@@ -314,6 +316,37 @@ NodeId IndexMap::gather(const ir::Eqn& e, const Coordinates& at, const Guard& gu
     c.insert(c.end(), last, at.end());
   }
   return this->at(e.inputs[0], c, inner);
+}
+
+// The product over the reduced coordinate; addmm adds its bias before the one rounding.
+NodeId IndexMap::contraction(const ir::Eqn& e, DType dtype, const Coordinates& at,
+                             const Guard& guard) {
+  if (!guard.empty()) refuse(e, "a product under concat, pad or gather");
+  const bool has_bias = e.op == OpCode::addmm;
+  const ir::Operand &a = e.inputs[has_bias ? 1 : 0], &b = e.inputs[has_bias ? 2 : 1];
+  if (reduced_.size() != 1 || body_.type(a).shape.back() != reduced_shape_[0])
+    refuse(e, "products over different sizes in one kernel");
+  const size_t n = at.size();
+  Coordinates left = at, right = at;
+  left[n - 1] = right[n - 2] = reduced_[0];
+  const DType wide = opmath(dtype);
+  NodeId total = nodes_.add(
+      {.kind = NodeKind::Dot, .dtype = wide, .args = {this->at(a, left), this->at(b, right)}});
+  if (has_bias) {
+    const auto scaled = [&](NodeId v, std::string_view factor) {
+      const double f = e.attr<double>(factor);
+      if (f == 1) return v;
+      return nodes_.pointwise(OpCode::mul, wide, {v, nodes_.literal(ir::Scalar::of(wide, f))});
+    };
+    total = scaled(total, "alpha");
+    if (e.attr<double>("beta") != 0) {
+      const ir::Operand& bias = e.inputs[0];
+      const NodeId added =
+          nodes_.cast(this->at(bias, broadcast_to(body_.type(bias).shape, at)), wide);
+      total = nodes_.pointwise(OpCode::add, wide, {scaled(added, "beta"), total});
+    }
+  }
+  return nodes_.cast(total, dtype);
 }
 
 NodeId IndexMap::reduce(const ir::Eqn& e, DType dtype, const Coordinates& at, const Guard& guard) {

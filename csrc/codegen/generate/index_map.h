@@ -49,6 +49,7 @@ class IndexMap {
   NodeId concat(const ir::Eqn& e, const Coordinates& at, const Guard& guard);
   NodeId pad(const ir::Eqn& e, const Coordinates& at, const Guard& guard);
   NodeId gather(const ir::Eqn& e, const Coordinates& at, const Guard& guard);
+  NodeId contraction(const ir::Eqn& e, DType dtype, const Coordinates& at, const Guard& guard);
   NodeId reduce(const ir::Eqn& e, DType dtype, const Coordinates& at, const Guard& guard);
   Coordinates broadcast_to(const Shape& shape, const Coordinates& at) const;
   NodeId size_node(const Dim& d);

@@ -188,6 +188,11 @@ class Machine {
         }
         return true;
       }
+      case Op::dot_pairs:
+        for (size_t l = 0; l < i.type.lanes; ++l)
+          out[l] = dot_pair(lanes(i.args[0], t)[l], lanes(i.args[1], t) + 2 * l,
+                            lanes(i.args[2], t) + 2 * l);
+        return true;
       case Op::meta:
         out[0] = static_cast<uint64_t>(args_.meta[i.imm]);
         return true;

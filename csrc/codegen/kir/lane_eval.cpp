@@ -322,6 +322,14 @@ uint64_t eval_lane(const Inst& i, Elem from, Elem to, uint64_t a, uint64_t b, ui
   return int_op(i, a, b, width) & low_bits(width);
 }
 
+uint64_t dot_pair(uint64_t acc, const uint64_t* a, const uint64_t* b) {
+  const auto flush = [](float v) { return std::fabs(v) < 0x1p-126f ? std::copysign(0.0f, v) : v; };
+  const auto bf16 = [&](uint64_t bits) { return flush(as_float<float>(bits << 16)); };
+  float sum = flush(as_float<float>(acc));
+  for (int i : {1, 0}) sum = flush(std::fma(bf16(a[i]), bf16(b[i]), sum));
+  return bits_of(sum);
+}
+
 uint64_t combine_lanes(Op reduction, Elem e, uint64_t a, uint64_t b) {
   Inst step;
   switch (reduction) {

@@ -10,6 +10,9 @@ namespace poot::kir {
 // undefined (division by zero, a shift by the width).
 uint64_t eval_lane(const Inst& inst, Elem from, Elem to, uint64_t a, uint64_t b, uint64_t c);
 
+// acc + a[1] * b[1] + a[0] * b[0]: dot_pairs of one lane.
+uint64_t dot_pair(uint64_t acc, const uint64_t* a, const uint64_t* b);
+
 // One step of a reduce_ instruction: lane i op lane i + n/2.
 uint64_t combine_lanes(Op reduction, Elem e, uint64_t a, uint64_t b);
 

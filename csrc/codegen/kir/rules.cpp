@@ -66,8 +66,13 @@ Result check_equal_operands(const Kernel& k, const Inst& inst, const OpInfo& inf
                      inst.op != Op::insert;
   if (!alike) return std::nullopt;
   const Type t = k.type(inst.args[0]);
+  const bool pairs = inst.op == Op::dot_pairs;
+  if (pairs && (t.elem != Elem::F32 || t.lanes < 4))
+    return Broken{"kir-C3", "dot_pairs adds to " + t.str() + ", not to 4 or more f32"};
   for (size_t i = 1; i < inst.args.size(); ++i) {
-    const Type want = inst.op == Op::fscale ? t.with(Elem::I32) : t;
+    const Type want = inst.op == Op::fscale ? t.with(Elem::I32)
+                      : pairs               ? Type{Elem::BF16, static_cast<uint16_t>(2 * t.lanes)}
+                                            : t;
     if (k.type(inst.args[i]) != want)
       return Broken{"kir-C3", "operand " + std::to_string(i) + " of " + std::string(info.name) +
                                   " is " + k.type(inst.args[i]).str() + ", not " + want.str()};

@@ -53,6 +53,7 @@ TargetFeatures features_of(const Target& target, const llvm::TargetMachine& mach
   const llvm::MCSubtargetInfo& info = machine.getMCSubtargetInfo();
   f.avx2 = info.checkFeatures("+avx2");
   f.avx512 = info.checkFeatures("+avx512f,+avx512bw,+avx512dq,+avx512vl");
+  f.avx512_bf16 = f.avx512 && info.checkFeatures("+avx512bf16");
   f.vector_bits = target.vector_bytes * 8;
   return f;
 }

@@ -3,14 +3,42 @@
 // Nothing here may change a bit against KIR's table: no fast-math flags, minimum and maximum by
 // compare and select (LLVM's minnum and minimum treat NaN and zeros otherwise), shifts and
 // divisions under the table's preconditions.
+#include <algorithm>
+
 #include "codegen/llvm/emitter.h"
+#include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/IntrinsicsX86.h"
 
 namespace poot::codegen {
 
 using kir::Op;
 using llvm::CmpInst;
 namespace Intrinsic = llvm::Intrinsic;
+
+// Whole vectors of the instruction; the operands' lanes are cut to match the accumulator's.
+llvm::Value* Emitter::dot_pairs(const kir::Inst& i) {
+  if (!features_.avx512_bf16) unsupported(i, "AVX512-BF16");
+  const unsigned n = lanes(arg(i, 0)), piece = std::min(n, 16u);
+  const Intrinsic::ID id = piece == 16  ? Intrinsic::x86_avx512bf16_dpbf16ps_512
+                           : piece == 8 ? Intrinsic::x86_avx512bf16_dpbf16ps_256
+                                        : Intrinsic::x86_avx512bf16_dpbf16ps_128;
+  llvm::Type* pairs = with_lanes(b_.getBFloatTy(), 2 * piece);
+  llvm::SmallVector<Value*, 4> done;
+  for (unsigned at = 0; at < n; at += piece) {
+    const auto cut = [&](size_t operand, unsigned factor) {
+      Value* v = arg(i, operand);
+      if (n == piece) return v;
+      llvm::SmallVector<int, 32> mask;
+      for (unsigned l = 0; l < factor * piece; ++l) mask.push_back(int(factor * at + l));
+      return b_.CreateShuffleVector(v, mask);
+    };
+    done.push_back(b_.CreateIntrinsic(
+        id, {},
+        {cut(0, 1), b_.CreateBitCast(cut(1, 2), pairs), b_.CreateBitCast(cut(2, 2), pairs)}));
+  }
+  return done.size() == 1 ? done[0] : llvm::concatenateVectors(b_, done);
+}
 
 bool Emitter::emit_float(const kir::Inst& i) {
   auto a = [&] { return arg(i, 0); };
@@ -28,6 +56,8 @@ bool Emitter::emit_float(const kir::Inst& i) {
       Value* ops[] = {a(), b(), arg(i, 2)};
       return set(i, b_.CreateIntrinsic(Intrinsic::fma, {ops[0]->getType()}, ops)), true;
     }
+    case Op::dot_pairs:
+      return set(i, dot_pairs(i)), true;
     case Op::fneg:
       return set(i, b_.CreateFNeg(a())), true;
     case Op::fabs:

@@ -22,6 +22,7 @@ namespace poot::codegen {
 struct TargetFeatures {
   Isa isa = Isa::X86;
   bool avx512 = false;  // F, BW, DQ, VL
+  bool avx512_bf16 = false;
   bool avx2 = false;
   uint32_t vector_bits = 512;
 };
@@ -56,6 +57,7 @@ class Emitter {
   bool emit_float(const kir::Inst& i);
   bool emit_int(const kir::Inst& i);
   bool emit_compare(const kir::Inst& i);
+  Value* dot_pairs(const kir::Inst& i);
   Value* high_product(Value* a, Value* b);
 
   // emit_convert.cpp

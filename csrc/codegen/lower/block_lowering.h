@@ -30,6 +30,7 @@ struct Root {
   tile::AxisId column, reduced;
   uint32_t nest = 0, level = 0;  // order of nests in the run, of phases in the nest
 
+  bool is_dot() const { return inst != nullptr && inst->op == tile::Op::dot; }
   bool reduces_column() const { return kind == Reduce && reduced == column; }
   bool reduces_row() const { return kind == Reduce && reduced != column; }
 };
@@ -64,6 +65,8 @@ class BlockLowering {
   virtual void phases(const std::vector<Root>& roots);
   virtual void column_phase(tile::AxisId column, const std::vector<const Root*>& roots) = 0;
   virtual void effects(const Root& root);
+  // A nest of dots; leaves their results in their arrays.
+  virtual void dots(const std::vector<const Root*>& roots);
 
   // blocks.cpp: blocks and loops
   void block(const tile::Block& b, std::span<const std::optional<KeptTile>> carried);
@@ -85,6 +88,7 @@ class BlockLowering {
                  std::span<const std::optional<KeptTile>> carried);
   Root make_root(Root::Kind kind, const tile::Inst* inst, tile::ValueId value,
                  std::vector<tile::AxisId> axes) const;
+  Root dot_root(const tile::Inst& inst) const;
   Root keep_root(tile::ValueId v, KeptTile array, tile::ValueId kept_as) const;
   void need_outside(Run& run, tile::ValueId v);
   void order_roots(Run& run);

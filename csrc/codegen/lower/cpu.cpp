@@ -1,4 +1,4 @@
-// The CPU's lowering: rows are scalar loops, and this is one column loop of one phase.
+// One column loop of one phase.
 //
 // The main loop takes `unroll` vectors a step without masks; what remains is a loop of masked
 // vectors. Reductions carry one accumulator a vector of the step (a cascade: a row of n elements is
@@ -11,36 +11,16 @@
 #include <bit>
 #include <cstdlib>
 
-#include "codegen/lower/block_lowering.h"
+#include "codegen/lower/cpu_lowering.h"
 #include "ir/cost_class.h"
 
 namespace poot::codegen {
 namespace lowering {
-namespace {
 
 using kir::Elem;
 using kir::Op;
 using tile::AxisId;
 using KValue = kir::ValueId;
-
-class CpuLowering final : public BlockLowering {
- public:
-  using BlockLowering::BlockLowering;
-
- private:
-  void program_body() override;
-  void column_phase(AxisId column, const std::vector<const Root*>& roots) override;
-  void vector(const std::vector<const Root*>& roots, const Emitter::VectorAxis& at,
-              std::vector<KValue>& acc, size_t unroll, size_t u);
-  struct Remainder {
-    KValue done, extent;  // [done, extent) is left
-    uint16_t lanes;
-    size_t unroll;
-    int64_t most;  // elements left at most
-  };
-  void remainder(AxisId column, const std::vector<const Root*>& roots, const Remainder& rest,
-                 std::vector<KValue>& acc);
-};
 
 // Bytes of a position's widest element, and whether something dear is computed.
 struct Weight {
@@ -204,7 +184,6 @@ void CpuLowering::remainder(AxisId column, const std::vector<const Root*>& roots
   for (size_t k = 0; k < first.size(); ++k) acc[k * rest.unroll] = first[k];
 }
 
-}  // namespace
 }  // namespace lowering
 
 kir::Kernel lower_cpu(const tile::Program& program, const Target& target) {

@@ -99,6 +99,8 @@ class Emitter {
   // --- memory
   // While set, consecutive loads of a CPU also ask for the next position along this row axis.
   void prefetch_ahead(tile::AxisId row) { ahead_ = row; }
+  // While set, consecutive loads that vary with the row also ask for what lies `bytes` further.
+  void stream_ahead(tile::AxisId row, int64_t bytes) { stream_ = row, stream_bytes_ = bytes; }
   void store(const tile::Inst& inst);
   // Stores even and odd elements of a store of stride 2; the position is that of the first pair.
   void store_woven(const tile::Inst& inst, kir::ValueId even, kir::ValueId odd);
@@ -174,7 +176,8 @@ class Emitter {
   AxisSet bound_ = 0;
   VectorAxis vector_;
   kir::ValueId predicate_;
-  tile::AxisId ahead_;
+  tile::AxisId ahead_, stream_;
+  int64_t stream_bytes_ = 0;
   std::unordered_map<uint32_t, KeptTile> kept_;
   std::unordered_map<uint32_t, int64_t> known_;  // constants by KIR value
   std::map<uint32_t, char> hoisted_;

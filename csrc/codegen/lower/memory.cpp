@@ -170,6 +170,8 @@ KValue Emitter::read_vector(const tile::Inst& inst, const Guard& g, kir::Type t)
   if (mask) return b_.load_masked(object, t, a.index, mask, other());
   const KValue v = b_.load(object, t, a.index, a.align);
   if (ahead_ && target_.isa == Isa::X86) prefetch(inst, a.index);
+  if (stream_ && (facts_.deps(inst.index) & TileFacts::bit(stream_)) != 0)
+    b_.prefetch(object, add(a.index, i64(stream_bytes_ / (kir::bit_width(t.elem) / 8))));
   return v;
 }
 

@@ -12,6 +12,7 @@ using tile::ValueId;
 
 std::vector<ValueId> BlockLowering::root_operands(const Root& r) const {
   if (r.kind == Root::Store) return facts_.operands(*r.inst);
+  if (r.is_dot()) return r.inst->args;
   return {r.value};
 }
 
@@ -95,6 +96,14 @@ bool BlockLowering::has_versions(const std::vector<Root>& roots) const {
 // A row of unbounded length may be short: it is then kept in arrays of a fixed size, and only
 // longer rows are evaluated again in each phase.
 void BlockLowering::nest(std::vector<Root> roots) {
+  if (std::any_of(roots.begin(), roots.end(), [](const Root& r) { return r.is_dot(); })) {
+    std::vector<const Root*> all;
+    for (const Root& r : roots) all.push_back(&r);
+    dots(all);
+    for (const Root& r : roots)
+      if (r.array) emit_.set_kept(r.kept_as, r.array);
+    return;
+  }
   const std::vector<ValueId> transposed = transposed_loads(roots);
   for (ValueId v : transposed) keep_transposed(v, roots[0].rows[0], roots[0].column);
   Nest n;
@@ -129,7 +138,7 @@ void BlockLowering::nest(std::vector<Root> roots) {
 
 void BlockLowering::hoist_roots(const std::vector<const Root*>& roots, AxisId column) {
   for (const Root* r : roots) {
-    emit_.hoist(r->value, column);
+    for (ValueId v : r->is_dot() ? r->inst->args : std::vector{r->value}) emit_.hoist(v, column);
     if (r->kind == Root::Store) emit_.hoist_access(*r->inst, column);
     for (AxisId a : r->rows)
       if (!emit_.bound(a)) emit_.hoist_extent(a);
@@ -205,6 +214,10 @@ std::optional<uint32_t> BlockLowering::prefetching_phase(const std::vector<Root>
       if (r.level == level && r.kind == Root::Keep) at_hand.insert(r.kept_as.index);
   }
   return best;
+}
+
+void BlockLowering::dots(const std::vector<const Root*>&) {
+  throw Unsupported("tile program " + facts_.program().name, "dots on this target");
 }
 
 void BlockLowering::phases(const std::vector<Root>& roots) {

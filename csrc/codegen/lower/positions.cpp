@@ -88,7 +88,7 @@ KValue BlockLowering::combine(const Root& root, std::vector<KValue> acc) {
 
 // `total`: a scalar in the computing type.
 void BlockLowering::finish_reduction(const Root& root, KValue total) {
-  const DType dtype = facts_.program().type(root.value).dtype;
+  const DType dtype = facts_.program().type(root.kept_as).dtype;
   Reg reg{total, {}};
   if (is_half(dtype)) {
     reg = {{}, total};

@@ -24,12 +24,23 @@ Root BlockLowering::make_root(Root::Kind kind, const tile::Inst* inst, ValueId v
                               std::vector<AxisId> axes) const {
   Root r{.kind = kind, .inst = inst, .value = value};
   // An axis that is a row of some tile is a row everywhere, so that roots with and without the
-  // column share a nest.
-  if (!axes.empty() && (facts_.row_axes() & TileFacts::bit(axes.back())) == 0) {
+  // column share a nest; but what follows dots shares none with them, and takes their rows as a
+  // column of vectors.
+  const AxisSet rows =
+      axes.size() == 1 ? facts_.row_axes() & ~facts_.dot_rows() : facts_.row_axes();
+  if (!axes.empty() && (rows & TileFacts::bit(axes.back())) == 0) {
     r.column = axes.back();
     axes.pop_back();
   }
   r.rows = std::move(axes);
+  return r;
+}
+
+Root BlockLowering::dot_root(const tile::Inst& inst) const {
+  Root r{.kind = Root::Reduce, .inst = &inst, .value = inst.args[0]};
+  r.kept_as = inst.results[0];
+  r.column = r.reduced = tile::joined_axes(facts_.program(), inst.args).at(inst.axis);
+  r.rows = unbound_axes(r.kept_as, false);
   return r;
 }
 
@@ -102,6 +113,10 @@ void BlockLowering::lower_run(const Insts& insts, const tile::Inst* yield,
       run.reductions[r.kept_as.index] = run.roots.size();
       run.roots.push_back(std::move(r));
     }
+    if (inst->op == tile::Op::dot && facts_.live(inst->results[0])) {
+      run.reductions[inst->results[0].index] = run.roots.size();
+      run.roots.push_back(dot_root(*inst));
+    }
     if (inst->op == tile::Op::store || inst->op == tile::Op::check)
       run.roots.push_back(make_root(inst->op == tile::Op::store ? Root::Store : Root::Check, inst,
                                     inst->args[0], unbound_axes(inst->args[0], false)));
@@ -141,7 +156,9 @@ void BlockLowering::order_roots(Run& run) {
   for (const Root& r : run.roots) needs.push_back(reductions_under(run, r));
   for (size_t i = 0; i < run.roots.size(); ++i) {
     Root& r = run.roots[i];
-    const auto in_row = [&](const Root& d) { return d.reduces_column() && d.rows == r.rows; };
+    const auto in_row = [&](const Root& d) {
+      return d.reduces_column() && !d.is_dot() && d.rows == r.rows;
+    };
     for (size_t k : needs[i]) {
       const Root& d = run.roots[k];
       r.nest = std::max(r.nest, d.nest + (in_row(d) ? 0 : 1));
@@ -170,7 +187,8 @@ void BlockLowering::place_yields(Run& run, std::vector<Root> yields) {
   for (Root& y : yields) {
     for (size_t k : reductions_under(run, y)) {
       Root& d = run.roots[k];
-      const bool in_row = one_nest && d.nest == nest && d.reduces_column() && d.rows == y.rows;
+      const bool in_row =
+          one_nest && d.nest == nest && d.reduces_column() && !d.is_dot() && d.rows == y.rows;
       if (in_row) {
         level = std::max(level, d.level + 1);
       } else {

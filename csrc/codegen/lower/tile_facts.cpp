@@ -69,6 +69,7 @@ void TileFacts::index_values(IndexId i, std::vector<ValueId>& out) const {
 }
 
 bool TileFacts::reduces(const tile::Inst& inst) const {
+  if (inst.op == tile::Op::dot) return true;
   return inst.op == tile::Op::reduce && program_.type(inst.args[0]).axes.at(inst.axis);
 }
 
@@ -146,8 +147,9 @@ void TileFacts::visit(const tile::Block& block, uint32_t& next_run) {
     note_uses(inst, inst.op == tile::Op::yield ? 0 : run);
     for (ValueId r : inst.results) defs_[r.index] = &inst, runs_[r.index] = run;
     // Elementwise values start from nothing: compute_index_deps adds what their operands vary with.
+    if (inst.op == tile::Op::dot) dot_rows_ |= axes(inst.results[0]);
     if (reduces(inst))
-      reduced_axes_ |= bit(program_.type(inst.args[0]).axes[inst.axis]);
+      reduced_axes_ |= bit(tile::joined_axes(program_, inst.args)[inst.axis]);
     else
       for (ValueId r : inst.results) deps_[r.index] = 0;
   }

@@ -39,9 +39,10 @@ class TileFacts {
   static AxisSet bit(tile::AxisId a) { return AxisSet{1} << a.index; }
   // Axes that are not the last of some tile, and axes that are reduced somewhere.
   AxisSet row_axes() const { return row_axes_; }
+  AxisSet dot_rows() const { return dot_rows_; }  // axes of the results of dots
   AxisSet reduced_axes() const { return reduced_axes_; }
 
-  // A reduction over an axis; one over a unit axis is its operand.
+  // A dot, or a reduction over an axis; one over a unit axis is its operand.
   bool reduces(const tile::Inst& inst) const;
 
   // Values that an instruction reads: operands, and scalars and tiles named by its index
@@ -69,7 +70,7 @@ class TileFacts {
   std::vector<uint32_t> runs_;
   std::vector<char> escapes_, live_, ends_narrow_;
   std::vector<AxisSet> deps_, index_deps_;
-  AxisSet row_axes_ = 0, reduced_axes_ = 0;
+  AxisSet row_axes_ = 0, reduced_axes_ = 0, dot_rows_ = 0;
 };
 
 // for_, if_: instructions with blocks, which split a block into runs.

@@ -7,6 +7,17 @@
 
 namespace poot::tile {
 
+std::vector<AxisId> joined_axes(const Program& p, std::span<const ValueId> args) {
+  std::vector<AxisId> axes;
+  for (const ValueId a : args) {
+    const auto& from = p.type(a).axes;
+    if (axes.empty()) axes.resize(from.size());
+    for (size_t i = 0; i < from.size() && i < axes.size(); i++)
+      if (!axes[i]) axes[i] = from[i];
+  }
+  return axes;
+}
+
 struct TileBuilder::Open {
   Inst loop;
 };
@@ -139,14 +150,7 @@ ValueId TileBuilder::broadcast(ValueId v, std::vector<AxisId> axes) {
 }
 
 ValueId TileBuilder::pointwise(ir::OpCode op, DType result, std::vector<ValueId> args) {
-  std::vector<AxisId> axes;
-  for (const ValueId a : args) {
-    const auto& from = type(a).axes;
-    if (axes.empty()) axes.resize(from.size());
-    for (size_t i = 0; i < from.size() && i < axes.size(); i++)
-      if (!axes[i]) axes[i] = from[i];
-  }
-  const ValueId v = value({result, false, std::move(axes)});
+  const ValueId v = value({result, false, joined_axes(program_, args)});
   push({.op = Op::pointwise,
         .args = std::move(args),
         .results = {v},
@@ -164,6 +168,20 @@ ValueId TileBuilder::reduce(ir::OpCode op, ValueId operand, uint32_t axis) {
         .args = {operand},
         .results = {v},
         .pointwise = op,
+        .dtype = dtype,
+        .axis = axis});
+  return v;
+}
+
+ValueId TileBuilder::dot(ValueId a, ValueId b, uint32_t axis) {
+  std::vector<AxisId> axes = joined_axes(program_, std::array{a, b});
+  axes.at(axis) = AxisId();
+  const DType dtype = opmath(type(a).dtype);
+  const ValueId v = value({dtype, false, std::move(axes)});
+  push({.op = Op::dot,
+        .args = {a, b},
+        .results = {v},
+        .pointwise = ir::OpCode::reduce_sum,
         .dtype = dtype,
         .axis = axis});
   return v;

@@ -173,6 +173,9 @@ class Interpreter {
       case Op::reduce:
         reduce(inst);
         break;
+      case Op::dot:
+        dot(inst);
+        break;
       case Op::check:
         each(p_.types[inst.args[0].index], [&] {
           if (!element(inst.args[0])) status_ |= inst.code;
@@ -219,6 +222,25 @@ class Interpreter {
       for (int64_t k = 0; k < n; k++) {
         if (axis) coordinates_[axis.index] = k;
         acc = ir::reduce_step(inst.pointwise, inst.dtype, acc, element(inst.args[0]));
+      }
+      return acc;
+    });
+  }
+  void dot(const Inst& inst) {
+    const Type& result = p_.types[inst.results[0].index];
+    const AxisId axis = joined_axes(p_, inst.args)[inst.axis];
+    const DType from = p_.types[inst.args[0].index].dtype, to = result.dtype;
+    const int64_t n = extent(axis);
+    const auto wide = [&](ValueId v) {
+      const Bits bits = element(v);
+      return ir::eval_pointwise(ir::OpCode::cast, from, to, {&bits, 1}, nullptr);
+    };
+    fill(inst.results[0], [&] {
+      Bits acc = ir::reduce_identity(ir::OpCode::reduce_sum, to);
+      for (int64_t k = 0; k < n; k++) {
+        coordinates_[axis.index] = k;
+        const Bits terms[3] = {wide(inst.args[0]), wide(inst.args[1]), acc};
+        acc = ir::eval_pointwise(ir::OpCode::fma, to, to, terms, nullptr);
       }
       return acc;
     });

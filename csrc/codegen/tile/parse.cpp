@@ -290,6 +290,14 @@ class Parser {
         inst.axis = c_.index();
         break;
       }
+      case Op::dot:
+        inst.pointwise = ir::OpCode::reduce_sum;
+        inst.args.push_back(use());
+        c_.expect(',');
+        inst.args.push_back(use());
+        c_.expect_word("axis");
+        inst.axis = c_.index();
+        break;
       case Op::check:
         inst.args.push_back(use());
         inst.code = c_.index();

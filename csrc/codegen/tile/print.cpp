@@ -154,6 +154,10 @@ class Printer {
         s += " " + std::string(ir::op_info(inst.pointwise).name) + " " + value(inst.args[0]) +
              " axis " + std::to_string(inst.axis);
         break;
+      case Op::dot:
+        s += " " + value(inst.args[0]) + ", " + value(inst.args[1]) + " axis " +
+             std::to_string(inst.axis);
+        break;
       case Op::check:
         s += " " + value(inst.args[0]) + " " + std::to_string(inst.code);
         break;

@@ -88,9 +88,9 @@ struct Inst {
   IndexId index, index_hi;  // load/store/index_tile/scalar_index; for_: lo and hi
   Mask mask;
   std::optional<ir::Scalar> value;         // constant; load's `other`
-  ir::OpCode pointwise = ir::OpCode::add;  // pointwise, reduce
+  ir::OpCode pointwise = ir::OpCode::add;  // pointwise, reduce; dot: reduce_sum
   DType dtype = DType::F32;                // result dtype of pointwise and index_tile
-  uint32_t axis = 0;  // reduce: position in the operand's axes; block_id: grid axis
+  uint32_t axis = 0;  // reduce, dot: position in the operand's axes; block_id: grid axis
   uint32_t code = 0;  // check
   std::vector<Block> blocks;
 };
@@ -182,6 +182,7 @@ class TileBuilder {
   ValueId broadcast(ValueId v, std::vector<AxisId> axes);  // v itself if it has these axes
   ValueId pointwise(ir::OpCode op, DType result, std::vector<ValueId> args);
   ValueId reduce(ir::OpCode op, ValueId v, uint32_t axis);
+  ValueId dot(ValueId a, ValueId b, uint32_t axis);  // one of them has the axis
   void check(ValueId all_true, uint32_t code);
   void begin_for(IndexId lo, IndexId hi, std::vector<ValueId> init);
   ValueId for_index() const;
@@ -213,6 +214,8 @@ class TileBuilder {
 // Coefficient of coord(a) in an index expression, if the expression is affine in it with a uniform
 // coefficient: nullopt otherwise. `step` form used by lowerings to see contiguity.
 std::optional<int64_t> const_stride(const Program& p, IndexId index, AxisId a);
+// The axes of a tile that is computed from these tiles position by position.
+std::vector<AxisId> joined_axes(const Program& p, std::span<const ValueId> args);
 // Whether the expression depends on coord(a) at all, through loaded tiles too.
 bool depends_on(const Program& p, IndexId index, AxisId a);
 

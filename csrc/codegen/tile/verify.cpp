@@ -20,6 +20,8 @@
 // tile-C13  an index tile is i32 or i64; a loaded index is an integer or bool tile
 // tile-C14  constant divisors of index expressions are positive
 // tile-C15  grid axes are 0, 1 or 2
+// tile-C16  dot takes two float tiles of one dtype and a position where one of them has an axis;
+//           that position becomes unit, and the result's dtype is opmath of theirs
 #include <algorithm>
 #include <set>
 
@@ -277,6 +279,9 @@ class Verifier {
                std::string(info.name) + " over position " + std::to_string(inst.axis));
         break;
       }
+      case Op::dot:
+        dot(inst, *out);
+        break;
       case Op::check:
         expect(arg->dtype == DType::Bool && inst.code != 0 && (inst.code & (inst.code - 1)) == 0,
                "tile-C12", "not a bool tile and one status bit");
@@ -295,23 +300,39 @@ class Verifier {
     }
   }
 
+  // Whether the operands broadcast to the axes in `axes`.
+  bool join(const Inst& inst, std::vector<AxisId>& axes) const {
+    for (const ValueId v : inst.args) {
+      const auto& from = p_.types[v.index].axes;
+      if (from.empty()) continue;
+      if (axes.empty()) axes.resize(from.size());
+      if (from.size() != axes.size()) return false;
+      for (size_t i = 0; i < from.size(); i++) {
+        if (axes[i] && from[i] && axes[i] != from[i]) return false;
+        if (from[i]) axes[i] = from[i];
+      }
+    }
+    return true;
+  }
+
+  void dot(const Inst& inst, const Type& out) {
+    const DType dtype = p_.types[inst.args[0].index].dtype;
+    expect(is_float(dtype) && p_.types[inst.args[1].index].dtype == dtype &&
+               out.dtype == opmath(dtype) && inst.dtype == out.dtype,
+           "tile-C16", "dtypes of dot");
+    std::vector<AxisId> axes;
+    bool ok = join(inst, axes) && inst.axis < axes.size() && axes[inst.axis];
+    if (ok) axes[inst.axis] = AxisId();
+    expect(ok && axes == out.axes, "tile-C16", "dot over position " + std::to_string(inst.axis));
+  }
+
   void pointwise(const Inst& inst, const Type& out) {
     const auto& info = ir::op_info(inst.pointwise);
     if (!expect(ir::is_pointwise(info.kind) && info.accepts(static_cast<int>(inst.args.size())),
                 "tile-C3", "operands of " + std::string(info.name)))
       return;
     std::vector<AxisId> axes;
-    bool ok = true;
-    for (const ValueId v : inst.args) {
-      const auto& from = p_.types[v.index].axes;
-      if (from.empty()) continue;
-      if (axes.empty()) axes.resize(from.size());
-      ok = ok && from.size() == axes.size();
-      for (size_t i = 0; ok && i < from.size(); i++) {
-        ok = !axes[i] || !from[i] || axes[i] == from[i];
-        if (from[i]) axes[i] = from[i];
-      }
-    }
+    bool ok = join(inst, axes);
     expect(ok && axes == out.axes, "tile-C5", "operands of " + std::string(info.name));
     const auto dtype = [&](size_t i) { return p_.types[inst.args[i].index].dtype; };
     const bool sel = info.kind == ir::OpKind::Ternary && inst.pointwise == ir::OpCode::select;

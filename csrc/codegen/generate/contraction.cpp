@@ -1,0 +1,163 @@
+// Products of a few rows with a matrix in checkpoint order (each of its rows one stretch of the
+// reduced axis), which is read once:
+//
+//   y[m, n] = act(sum_k x[m, k] * w[n, k])   ->   block of rows n:
+//     w [r, c] = load w;  x_m [c] = load x;  d_m [r, -] = dot x_m, w   for each m
+//     store y[m, r] = act(d_m)
+//
+// The rows of x are written out: a program holds one dot for each of them and for each product of
+// the body, and the lowering keeps all of their accumulators in registers.
+#include <algorithm>
+
+#include "codegen/generate/generators.h"
+#include "codegen/generate/spread.h"
+#include "support/errors.h"
+
+namespace poot::codegen {
+namespace {
+
+constexpr int64_t kMaxDots = 8;     // accumulators of a row that fit in registers, two each
+constexpr int64_t kBlockRows = 64;  // of the matrix at most
+constexpr int64_t kFewestRows = 8;  // of the matrix at least
+constexpr int64_t kBlocksPerCore = 8;
+
+const ir::Eqn& first_product(const passes::KernelRequest& request) {
+  for (const ir::Eqn& e : request.body->eqns())
+    if (e.info().kind == ir::OpKind::Contraction) return e;
+  throw Unsupported(request.name, "a contraction without a product");
+}
+
+Region contraction_region(const passes::KernelRequest& request) {
+  const ir::Graph& body = *request.body;
+  const ir::Eqn& product = first_product(request);
+  const Shape free = body.type(product.outs[0]).shape;
+  const Dim depth = body.type(product.inputs[product.inputs.size() - 2]).shape.back();
+  std::vector<RootDim> root;
+  for (const Dim& d : free) root.push_back({d, Role::Free});
+  root.push_back({depth, Role::Reduced});
+  return build_region(body.symbols(), root, [&](Region& r, const Coordinates& at) {
+    const Coordinates kept(at.begin(), at.end() - 1);
+    IndexMap map(body, request.inputs, r.space, r.nodes, {at.back()}, {depth});
+    for (uint32_t i = 0; i < body.outputs().size(); i++) {
+      const ir::ValueId v = body.outputs()[i].value;
+      const Shape& shape = body.type(v).shape;
+      const Coordinates c = shape == free ? kept : reshape_coordinates(r.space, kept, free, shape);
+      r.results.push_back({map.at(v, c), i, element_index(request.outputs[i], c), {}});
+    }
+    r.checks = map.checks();
+  });
+}
+
+class ContractionKernel {
+ public:
+  ContractionKernel(const passes::KernelRequest& request, const Region& region)
+      : request_(request),
+        region_(region),
+        symbols_(request.body->symbols()),
+        b_(request.name, symbols_),
+        buffers_(declare_buffers(b_, request)) {
+    for (uint32_t i = 0; i < region.nodes.size(); i++)
+      if (region.live[i] && region.nodes.at(NodeId(i)).kind == NodeKind::Dot)
+        dots_.push_back(NodeId(i));
+    split_variables();
+  }
+
+  tile::Program run(const Target& target) {
+    const Flat rows = flatten(region_, matrix_vars_), few = flatten(region_, few_vars_);
+    const Flat columns = flatten(region_, region_.vars_of(Role::Reduced));
+    const int64_t count = few.size.is_const() ? few.size.value() : kMaxDots + 1;
+    if (count * static_cast<int64_t>(dots_.size()) > kMaxDots)
+      throw Unsupported(request_.name, "more than a few rows against a matrix");
+    const int64_t height = block_rows(rows.size, target);
+    const BlockedAxis r = blocked_axis(b_, symbols_, "r", rows.size, height, 0);
+    const int64_t longest = std::clamp<int64_t>(columns.size.range(symbols_).hi, 1, 1 << 30);
+    const tile::AxisId c = b_.axis("c", longest, b_.dim(columns.size));
+    Emitter emit(b_, region_, {r.axis, c}, buffers_.inputs);
+    bind_flat(b_, emit, region_, rows, r.index, 1);
+    bind_flat(b_, emit, region_, columns, b_.coord(c), 2);
+    emit.reduce_over(1);
+    read_matrices_once(emit);
+    for (int64_t m = 0; m < count; m++) {
+      bind_flat(b_, emit, region_, few, b_.cst(m), 0);
+      emit_checks(b_, emit, region_.checks);
+      for (const Result& result : region_.results) store(emit, result, {r.axis, tile::AxisId()});
+    }
+    b_.program().block_elems = height * std::max<int64_t>(columns.size.hint(symbols_), 1);
+    return b_.finish();
+  }
+
+ private:
+  // The variables that one side of every product varies with are the matrix's rows; the other
+  // side's are few, and written out.
+  void split_variables() {
+    const auto uses = [&](size_t side, const IterVar& v) {
+      return std::any_of(dots_.begin(), dots_.end(),
+                         [&](NodeId d) { return reads(region_.nodes.at(d).args[side], v.atom); });
+    };
+    Dim extents[2] = {1, 1};
+    const std::vector<IterVar> free = region_.vars_of(Role::Free);
+    for (const IterVar& v : free) {
+      if (uses(0, v) && uses(1, v)) throw Unsupported(request_.name, "a batch of matrices");
+      for (const size_t side : {0u, 1u})
+        if (uses(side, v)) extents[side] = extents[side] * region_.extent(v);
+    }
+    matrix_ = extents[0].hint(symbols_) > extents[1].hint(symbols_) ? 0 : 1;
+    for (const IterVar& v : free) (uses(1 - matrix_, v) ? few_vars_ : matrix_vars_).push_back(v);
+  }
+
+  bool reads(NodeId n, AtomId var) const {
+    const Node& node = region_.nodes.at(n);
+    const auto affine = [&](auto&& self, const Affine& a) -> bool {
+      return std::any_of(a.terms.begin(), a.terms.end(), [&](const AffineTerm& t) {
+        if (t.atom == var) return true;
+        const Atom& atom = region_.space.atom(t.atom);
+        if (atom.kind == AtomKind::Loaded) return reads(atom.node, var);
+        return atom.kind != AtomKind::Var && self(self, atom.operand);
+      });
+    };
+    return affine(affine, node.index) ||
+           std::any_of(node.guard.begin(), node.guard.end(),
+                       [&](const GuardTerm& t) { return affine(affine, t.index); }) ||
+           std::any_of(node.args.begin(), node.args.end(), [&](NodeId a) { return reads(a, var); });
+  }
+
+  // A block has few enough rows for every core to get some blocks.
+  int64_t block_rows(const Dim& rows, const Target& target) const {
+    const int64_t share = rows.hint(symbols_) / (kBlocksPerCore * target.cores);
+    const int64_t height = std::clamp(share / 2 * 2, kFewestRows, kBlockRows);
+    return std::clamp<int64_t>(rows.range(symbols_).hi, 1, height);
+  }
+
+  // What does not vary with the few rows is one tile for all of them.
+  void read_matrices_once(Emitter& emit) {
+    for (const NodeId d : dots_) {
+      const NodeId side = region_.nodes.at(d).args[matrix_];
+      const bool fixed = std::none_of(few_vars_.begin(), few_vars_.end(),
+                                      [&](const IterVar& v) { return reads(side, v.atom); });
+      if (fixed) emit.set(side, emit.value(side));
+    }
+  }
+
+  void store(Emitter& emit, const Result& result, const std::vector<tile::AxisId>& axes) {
+    const tile::ValueId v = b_.broadcast(emit.value(result.value), axes);
+    b_.store(buffers_.outputs[result.output], emit.index(result.index), v, emit.mask(result.guard));
+  }
+
+  const passes::KernelRequest& request_;
+  const Region& region_;
+  const SymbolTable& symbols_;
+  tile::TileBuilder b_;
+  Buffers buffers_;
+  std::vector<NodeId> dots_;
+  std::vector<IterVar> matrix_vars_, few_vars_;
+  size_t matrix_ = 1;  // side of the products that is the matrix
+};
+
+}  // namespace
+
+tile::Program generate_contraction(const passes::KernelRequest& request, const Target& target) {
+  const Region region = contraction_region(request);
+  return ContractionKernel(request, region).run(target);
+}
+
+}  // namespace poot::codegen

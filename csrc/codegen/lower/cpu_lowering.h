@@ -1,0 +1,50 @@
+// The CPU's lowering: rows are scalar loops around column loops of vectors.
+#pragma once
+
+#include "codegen/lower/block_lowering.h"
+
+namespace poot::codegen::lowering {
+
+class CpuLowering final : public BlockLowering {
+ public:
+  using BlockLowering::BlockLowering;
+
+ private:
+  using Roots = std::vector<const Root*>;
+  using Values = std::vector<kir::ValueId>;
+
+  // cpu.cpp
+  void program_body() override;
+  void column_phase(tile::AxisId column, const Roots& roots) override;
+  void vector(const Roots& roots, const Emitter::VectorAxis& at, Values& acc, size_t unroll,
+              size_t u);
+  struct Remainder {
+    kir::ValueId done, extent;  // [done, extent) is left
+    uint16_t lanes;
+    size_t unroll;
+    int64_t most;  // elements left at most
+  };
+  void remainder(tile::AxisId column, const Roots& roots, const Remainder& rest, Values& acc);
+
+  // cpu_dots.cpp
+  void dots(const Roots& roots) override;
+  struct DotBlock {
+    Roots roots;
+    tile::AxisId row, column;  // row: none if there is one
+    size_t rows;               // at a time
+    uint16_t lanes;            // of the operands
+    bool pairs;                // dot_pairs
+    size_t unroll;
+  };
+  DotBlock dot_block(const Roots& roots) const;
+  void at_row(const DotBlock& d, kir::ValueId first, size_t u, const std::function<void()>& body);
+  void dot_rows(const DotBlock& d, kir::ValueId first);
+  void dot_column(const DotBlock& d, kir::ValueId first, const std::vector<Emitter::Scope>& rows,
+                  Values& acc);
+  void dot_vector(const DotBlock& d, kir::ValueId first, const std::vector<Emitter::Scope>& rows,
+                  const Emitter::VectorAxis& at, Values& acc, size_t u);
+  kir::ValueId dot_operand(const DotBlock& d, tile::ValueId v);
+  kir::ValueId dot_step(const DotBlock& d, const tile::Inst& inst, kir::ValueId acc);
+};
+
+}  // namespace poot::codegen::lowering

@@ -1,0 +1,152 @@
+// Convolution and pooling. Results that the library allocates get the strides that it chooses
+// anyway: a convolution's lies channels-last if the input or the weight does, else contiguous.
+//
+// Where the weight is much larger than the image (the last stages of a network), reordering it for
+// each call costs more than the convolution. There the windows of the image are copied to columns,
+// which are few, and one plain product reads the weight as it lies:
+//
+//   columns [C * kh * kw, N * oh * ow] = windows of pad(x);   y [O, N * oh * ow] = w * columns
+//
+// The result's memory is [O, N, oh, ow], which its readers see as [N, O, oh, ow].
+#include <algorithm>
+
+#include "passes/fusion_cost.h"
+#include "passes/planner.h"
+
+namespace poot::passes {
+
+using namespace program;
+using ir::OpCode;
+using ir::Operand;
+using ir::ValueId;
+
+namespace {
+
+bool is_channels_last(const Window& w) {
+  if (w.shape.size() != 4 && w.shape.size() != 5) return false;
+  return !is_contiguous(w) && same_strides(w.shape, w.strides, channels_last_strides(w.shape));
+}
+
+void append(std::vector<int64_t>& to, const std::vector<int64_t>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+Place Planner::image(const Operand& o, const Accept& accept) {
+  const Place p = operand(o, kNegative, accept);
+  const std::optional<Shape> wanted = preferred_image(graph_, *eqn_, context_);
+  if (!wanted || same_strides(p.window.shape, p.window.strides, *wanted)) return p;
+  return copied(p, graph_.type(o).dtype, *wanted, BufferClass::Arena, value_name(o),
+                "the library's kernels are faster in another layout");
+}
+
+void Planner::convolution() {
+  const ir::TensorType& type = graph_.type(eqn_->outs[0]);
+  const bool plain = type.shape.size() == 4 && eqn_->inputs.size() == 2 &&
+                     !eqn_->attr<bool>("transposed") && eqn_->attr<int64_t>("groups") == 1 &&
+                     (type.dtype == DType::F32 || type.dtype == DType::BF16) &&
+                     context_.target.isa == Isa::X86 && !facts_[eqn_->outs[0].index].escapes &&
+                     !keeps_packed(graph_, *eqn_, context_) &&
+                     is_contiguous(place_of(eqn_->inputs[1]).window);
+  if (plain && pays_as_product(type.shape, graph_.symbols())) return convolution_as_product();
+  convolution_call();
+}
+
+Place Planner::padded(const Place& image, const ir::TensorType& type, const Shape& low) {
+  if (std::all_of(low.begin(), low.end(), [](const Dim& d) { return d.is_const(0); })) return image;
+  ir::Builder body("body", graph_.symbols());
+  const ValueId out = body.emit(OpCode::pad, {body.input(type), ir::Scalar::of(type.dtype, 0.0)},
+                                {ir::Attr(low), ir::Attr(low)});
+  body.output(out);
+  const ir::TensorType wide = body.type(out);
+  const Place to = fresh(wide, contiguous_strides(wide.shape), BufferClass::Arena);
+  generate({RequestKind::Elementwise, "pad", std::make_shared<ir::Graph>(body.finish())}, {image},
+           {to});
+  return to;
+}
+
+void Planner::convolution_as_product() {
+  const auto list = [&](std::string_view name) { return eqn_->attr<std::vector<int64_t>>(name); };
+  const std::vector<int64_t> stride = list("stride"), dilation = list("dilation"),
+                             padding = list("padding");
+  const ir::TensorType image_type = graph_.type(eqn_->inputs[0]);
+  const Place image = padded(place_of(eqn_->inputs[0]), image_type, {0, 0, padding[0], padding[1]});
+  const ValueId v = eqn_->outs[0];
+  const ir::TensorType& type = graph_.type(v);
+  const Shape& out = type.shape;  // [N, O, oh, ow]
+  const Shape kernel = graph_.type(eqn_->inputs[1]).shape;
+  const Shape& s = image.window.strides;
+
+  Place windows = image;
+  windows.window.shape = {kernel[1], kernel[2], kernel[3], out[0], out[2], out[3]};
+  windows.window.strides = {s[1], s[2] * Dim(dilation[0]), s[3] * Dim(dilation[1]),
+                            s[0], s[2] * Dim(stride[0]),   s[3] * Dim(stride[1])};
+  const Dim depth = kernel[1] * kernel[2] * kernel[3], positions = out[0] * out[2] * out[3];
+  Place columns = fresh({type.dtype, windows.window.shape},
+                        contiguous_strides(windows.window.shape), BufferClass::Arena);
+  copy(windows, columns, type.dtype);
+  columns.window = Window::contiguous({depth, positions});
+  Place weight = place_of(eqn_->inputs[1]);
+  weight.window = {{out[1], depth}, {depth, 1}, weight.window.offset};
+
+  Place to = fresh({type.dtype, {out[1], positions}}, {positions, 1}, BufferClass::Arena);
+  library(LibraryOp::mm, {view_of(weight, type.dtype), view_of(columns, type.dtype)},
+          {view_of(to, type.dtype)}, {}, {});
+  to.window = {out, {out[2] * out[3], positions, out[3], 1}, to.window.offset};
+  set_place(v, to);
+}
+
+void Planner::convolution_call() {
+  auto accept = [&](const Window& w) { return !may_be_negative(w, graph_.symbols()); };
+  std::vector<ViewId> inputs;
+  bool channels_last = false;
+  for (const Operand& o : eqn_->inputs) {
+    const Place p = inputs.empty() ? image(o, accept) : operand(o, kNegative, accept);
+    if (inputs.size() < 2) channels_last = channels_last || is_channels_last(p.window);
+    inputs.push_back(view_of(p, graph_.type(o).dtype));
+  }
+  if (inputs.size() == 2) inputs.push_back(ViewId());
+  const auto& stride = eqn_->attr<std::vector<int64_t>>("stride");
+  std::vector<int64_t> ints = {static_cast<int64_t>(stride.size())};
+  append(ints, stride);
+  append(ints, eqn_->attr<std::vector<int64_t>>("padding"));
+  append(ints, eqn_->attr<std::vector<int64_t>>("dilation"));
+  const bool packed = inputs.size() == 3 && keeps_packed(graph_, *eqn_, context_);
+  if (!packed) {
+    ints.push_back(eqn_->attr<bool>("transposed") ? 1 : 0);
+    append(ints, eqn_->attr<std::vector<int64_t>>("output_padding"));
+  }
+  ints.push_back(eqn_->attr<int64_t>("groups"));
+  const ValueId v = eqn_->outs[0];
+  const ir::TensorType& type = graph_.type(v);
+  const Place out =
+      owned(v, channels_last ? channels_last_strides(type.shape) : contiguous_strides(type.shape));
+  library(packed ? LibraryOp::convolution_packed : LibraryOp::convolution, std::move(inputs),
+          {view_of(out, type.dtype)}, std::move(ints), {});
+  set_place(v, out);
+}
+
+void Planner::max_pool() {
+  const Place in = image(eqn_->inputs[0],
+                         [&](const Window& w) { return !may_be_negative(w, graph_.symbols()); });
+  const bool channels_last = is_channels_last(in.window);
+  std::vector<ViewId> outs;
+  for (const ValueId v : eqn_->outs) {
+    const ir::TensorType& type = graph_.type(v);
+    const Shape strides =
+        channels_last ? channels_last_strides(type.shape) : contiguous_strides(type.shape);
+    const Place out =
+        fresh(type, strides, facts_[v.index].escapes ? BufferClass::Output : BufferClass::Arena);
+    outs.push_back(view_of(out, type.dtype));
+    set_place(v, out);
+  }
+  std::vector<int64_t> ints;
+  for (const std::string_view a : {"kernel", "stride", "padding", "dilation"})
+    append(ints, eqn_->attr<std::vector<int64_t>>(a));
+  ints.push_back(eqn_->attr<bool>("ceil") ? 1 : 0);
+  library(LibraryOp::max_pool2d, {view_of(in, graph_.type(eqn_->inputs[0]).dtype)}, outs,
+          std::move(ints), {});
+}
+
+}  // namespace poot::passes

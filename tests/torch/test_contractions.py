@@ -1,0 +1,113 @@
+"""Products of a few rows with a matrix (decoding): values, plans, what is fused, and the report."""
+
+import pytest
+import torch
+from three_way import check
+
+import poot_torch
+
+F = torch.nn.functional
+FLOATS = [torch.float32, torch.bfloat16, torch.float16]
+
+
+@pytest.fixture(autouse=True)
+def inference():
+    with torch.no_grad():
+        yield
+
+
+def random(*shape, dtype=torch.float32, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def plans(fn, *args):
+    """The report's graph of fn, compiled afresh."""
+    torch._dynamo.reset()
+    torch.compile(fn, backend="poot", options={"strict": True})(*args)
+    return poot_torch.last_report().to_json()["graphs"][0]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8])
+def test_few_rows(dtype, rows):
+    def fn(xs, ws):
+        return [F.linear(x, w) for x, w in zip(xs, ws, strict=True)]
+
+    sizes = ((1, 9), (33, 70), (256, 130), (1000, 64))
+    xs = [random(rows, inner, dtype=dtype) for inner, _ in sizes]
+    ws = [random(outer, inner, dtype=dtype, seed=1) for inner, outer in sizes]
+    check(fn, xs, ws, peer=False)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_strides(dtype):
+    def fn(w, rows, columns, few):
+        return F.linear(rows, w), F.linear(columns, w), (w @ few.t()).t(), few[:1] @ w.t(), w @ few[0]
+
+    weight = random(70, 99, dtype=dtype)[:, 3:60]
+    inputs = random(2, 2, 57, dtype=dtype)[:, 1], random(57, 3, dtype=dtype).t(), random(3, 57, dtype=dtype)
+    check(fn, weight, *inputs, peer=False)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_empty(dtype):
+    check(F.linear, random(1, 0, dtype=dtype), random(5, 0, dtype=dtype))
+    check(F.linear, random(0, 4, dtype=dtype), random(5, 4, dtype=dtype))
+
+
+def test_special_values():
+    x, w = random(1, 40), random(16, 40)
+    x[0, 7], w[3, 7], w[5, 9] = float("inf"), 0.0, float("nan")
+    check(F.linear, x, w, judge=False)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_what_follows_is_fused_and_rounds_as_eager(dtype):
+    def fn(x, w, b, r):
+        y = F.linear(x, w, b)
+        return F.relu(y) + r, F.gelu(y), F.silu(y)
+
+    args = [random(2, 64, dtype=dtype), random(96, 64, dtype=dtype), random(96, dtype=dtype), random(2, 96, dtype=dtype)]
+    check(fn, *args)
+    graph = plans(fn, *args)
+    assert graph["dispatches_after"] == 1
+    assert [c["class"] for c in graph["contractions"]] == ["generated"]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_gated_mlp(dtype):
+    def fn(x, gate, up, down):
+        return x + F.linear(F.silu(F.linear(x, gate)) * F.linear(x, up), down)
+
+    args = [
+        random(1, 1, 64, dtype=dtype),
+        random(96, 64, dtype=dtype, seed=1),
+        random(96, 64, dtype=dtype, seed=2),
+        random(64, 96, dtype=dtype, seed=3),
+    ]
+    check(fn, *args)
+    graph = plans(fn, *args)
+    assert graph["dispatches_after"] == 2
+    assert graph["classes"]["library"] == 0
+
+
+def test_report_says_which_plan_and_why():
+    def fn(x, y, w, v):
+        return F.linear(x, w), F.linear(y, w), y @ v
+
+    graph = plans(fn, random(64, 32), random(1, 32), random(48, 32), random(32, 48))
+    classes = {c["class"]: c["reason"] for c in graph["contractions"]}
+    assert "memory speed" in classes["generated"]
+    assert len([c for c in graph["contractions"] if c["class"] == "library"]) >= 1
+
+
+def test_dynamic_sizes():
+    check(F.linear, random(1, 48), random(40, 48), dynamic=True)
+
+
+def test_training_through_few_rows():
+    def fn(x, w):
+        return torch.tanh(F.linear(x, w)).sum()
+
+    with torch.enable_grad():
+        check(fn, random(2, 48).requires_grad_(), random(40, 48).requires_grad_())

@@ -1,0 +1,166 @@
+// Products of a few rows with a matrix: the generator's programs and their lowerings against the
+// oracle.
+#include "tile_harness.h"
+
+namespace poot::testing {
+namespace {
+
+using passes::RequestKind;
+
+// y = x w^T: x [m, k], w [n, k].
+std::string product(const std::string& dtype, int64_t m, int64_t n, int64_t k) {
+  const auto type = [&](int64_t a, int64_t b) {
+    return dtype + "[" + std::to_string(a) + "," + std::to_string(b) + "]";
+  };
+  return "graph @product(%x: " + type(m, k) + ", %w: " + type(n, k) + ") -> (" + type(m, n) +
+         ") {\n%0 = transpose %w {perm=[1,0]} : " + type(k, n) + "\n%1 = matmul %x, %0 : " +
+         type(m, n) + "\nreturn %1\n}";
+}
+
+double tolerance(const std::string& dtype, int64_t k) {
+  const double steps = std::sqrt(static_cast<double>(k) + 1);
+  return dtype == "bf16" ? 0.02 + 1e-6 * steps : dtype == "f16" ? 3e-3 : 2e-6 * steps;
+}
+
+void run(const std::string& dtype, int64_t m, int64_t n, int64_t k) {
+  run_tile_case({.kind = RequestKind::Contraction,
+                 .graph = product(dtype, m, n, k),
+                 .tolerance = tolerance(dtype, k)});
+}
+
+TEST(GenerateContraction, sizes_around_vectors_and_rows) {
+  for (const char* dtype : {"f32", "bf16", "f16"}) {
+    for (const int64_t k : {1, 2, 15, 16, 17, 63, 64, 65, 127, 200}) run(dtype, 1, 5, k);
+    for (const int64_t n : {1, 2, 3, 64, 65, 130}) run(dtype, 1, n, 40);
+    for (int64_t m = 1; m <= 8; ++m) run(dtype, m, 9, 70);
+  }
+  run("f64", 3, 10, 33);
+}
+
+TEST(GenerateContraction, empty_sizes) {
+  run("f32", 1, 5, 0);
+  run("bf16", 2, 5, 0);
+  run("f32", 1, 0, 8);
+}
+
+TEST(GenerateContraction, more_rows_than_registers_hold_are_refused) {
+  EXPECT_THROW(run("f32", 9, 9, 64), Unsupported);
+}
+
+TEST(GenerateContraction, few_columns_against_many_rows) {
+  run_tile_case({.kind = RequestKind::Contraction, .graph = R"(
+    graph @right(%w: f32[70,40], %x: f32[40,1]) -> (f32[70,1]) {
+      %0 = matmul %w, %x : f32[70,1]
+      return %0
+    })",
+                 .tolerance = 1e-5});
+}
+
+TEST(GenerateContraction, strides_and_offsets) {
+  run_tile_case({.kind = RequestKind::Contraction,
+                 .graph = product("bf16", 3, 33, 50),
+                 .inputs = {{0, ir::Layout{{77, 1}, 3, 2}}, {1, ir::Layout{{64, 1}, 1, 2}}},
+                 .outputs = {{0, ir::Layout{{1, 5}, 2, 2}}},
+                 .tolerance = 0.02});
+  // A matrix stored the other way round is right, if slow.
+  run_tile_case({.kind = RequestKind::Contraction,
+                 .graph = product("f32", 2, 33, 50),
+                 .inputs = {{1, ir::Layout{{1, 40}, 0, 4}}},
+                 .tolerance = 1e-5});
+}
+
+TEST(GenerateContraction, symbolic_sizes) {
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{200, 100}, {1, 1}, {7, 0}, {0, 9}})
+    run_tile_case({.kind = RequestKind::Contraction,
+                   .graph = R"(
+    graph @s(s0 in [0, inf] hint 200, s1 in [0, inf] hint 100, %x: bf16[2,s1], %w: bf16[s0,s1])
+        -> (bf16[2,s0]) {
+      %0 = transpose %w {perm=[1,0]} : bf16[s1,s0]
+      %1 = matmul %x, %0 : bf16[2,s0]
+      return %1
+    })",
+                   .symbols = sizes,
+                   .tolerance = 0.02});
+}
+
+TEST(GenerateContraction, bias_scales_and_what_follows) {
+  run_tile_case({.kind = RequestKind::Contraction, .graph = R"(
+    graph @linear(%b: bf16[70], %x: bf16[1,2,40], %w: bf16[70,40], %r: bf16[1,2,70])
+        -> (bf16[1,2,70], bf16[2,70]) {
+      %0 = transpose %w {perm=[1,0]} : bf16[40,70]
+      %1 = reshape %x {shape=[2,40]} : bf16[2,40]
+      %2 = addmm %b, %1, %0 {alpha=0.5, beta=2} : bf16[2,70]
+      %3 = reshape %2 {shape=[1,2,70]} : bf16[1,2,70]
+      %4 = maximum %3, bf16 0 : bf16[1,2,70]
+      %5 = add %4, %r : bf16[1,2,70]
+      return %5, %2
+    })",
+                 .tolerance = 0.03});
+}
+
+TEST(GenerateContraction, two_products_of_one_operand) {
+  run_tile_case({.kind = RequestKind::Contraction, .graph = R"(
+    graph @gated(%x: f32[3,48], %g: f32[50,48], %u: f32[50,48]) -> (f32[3,50]) {
+      %0 = transpose %g {perm=[1,0]} : f32[48,50]
+      %1 = matmul %x, %0 : f32[3,50]
+      %2 = sigmoid %1 : f32[3,50]
+      %3 = mul %1, %2 : f32[3,50]
+      %4 = transpose %u {perm=[1,0]} : f32[48,50]
+      %5 = matmul %x, %4 : f32[3,50]
+      %6 = mul %3, %5 : f32[3,50]
+      return %6
+    })",
+                 .tolerance = 1e-5});
+}
+
+TEST(GenerateContraction, an_operand_that_is_computed_keeps_masked_lanes_out) {
+  run_tile_case({.kind = RequestKind::Contraction, .graph = R"(
+    graph @computed(%x: f32[1,37], %w: f32[9,37]) -> (f32[1,9]) {
+      %0 = abs %x : f32[1,37]
+      %1 = add %0, f32 1 : f32[1,37]
+      %2 = reciprocal %0 : f32[1,37]
+      %3 = div %2, %1 : f32[1,37]
+      %4 = transpose %w {perm=[1,0]} : f32[37,9]
+      %5 = matmul %3, %4 : f32[1,9]
+      return %5
+    })",
+                 .tolerance = 1e-3});
+}
+
+TEST(GenerateContraction, batches_of_matrices_are_refused) {
+  const auto request = make_request({.kind = RequestKind::Contraction, .graph = R"(
+    graph @batch(%x: f32[4,1,8], %w: f32[4,8,16]) -> (f32[4,1,16]) {
+      %0 = matmul %x, %w : f32[4,1,16]
+      return %0
+    })"});
+  EXPECT_THROW(codegen::generate(request, Target::parse("x86-64-v4")), Unsupported);
+}
+
+// The pairs of AVX512-BF16 give what the tile program gives.
+TEST(GenerateContraction, bf16_pairs) {
+  for (const int64_t k : {1, 31, 32, 33, 300}) {
+    const TileCase c{.kind = RequestKind::Contraction,
+                     .graph = product("bf16", 3, 7, k),
+                     .tolerance = 0.02};
+    const auto request = make_request(c);
+    const Target target = Target::parse("sapphirerapids");
+    const tile::Program program = codegen::generate(request, target);
+    std::mt19937_64 rng(3);
+    std::vector<std::vector<std::byte>> before;
+    for (const ir::ValueId v : request.body->inputs()) {
+      Memory m(request.body->type(v), request.inputs[before.size()], {});
+      m.put(random_array(request.body->type(v), c, rng));
+      before.push_back(m.bytes);
+    }
+    before.emplace_back(3 * 7 * 2);
+    auto after = before;
+    std::vector<std::span<std::byte>> spans(after.begin(), after.end());
+    tile::interpret(program, spans, {});
+    const kir::Kernel kernel = codegen::lower(program, target);
+    EXPECT_NE(kernel.str().find("dot_pairs"), std::string::npos);
+    check_kernel(kernel, program, c, before, spans, 0, target.cpu);
+  }
+}
+
+}  // namespace
+}  // namespace poot::testing
