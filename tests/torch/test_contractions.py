@@ -67,7 +67,12 @@ def test_what_follows_is_fused_and_rounds_as_eager(dtype):
         y = F.linear(x, w, b)
         return F.relu(y) + r, F.gelu(y), F.silu(y)
 
-    args = [random(2, 64, dtype=dtype), random(96, 64, dtype=dtype), random(96, dtype=dtype), random(2, 96, dtype=dtype)]
+    args = [
+        random(2, 64, dtype=dtype),
+        random(96, 64, dtype=dtype),
+        random(96, dtype=dtype),
+        random(2, 96, dtype=dtype),
+    ]
     check(fn, *args)
     graph = plans(fn, *args)
     assert graph["dispatches_after"] == 1

@@ -27,7 +27,10 @@ def test_large_weights(dtype):
         return F.relu(F.conv2d(y, u)).mean((2, 3))
 
     weights = [random(96, 24, 3, 3, dtype=dtype), random(64, 96, 3, 2, dtype=dtype), random(80, 64, 1, 1, dtype=dtype)]
-    for x in (random(2, 24, 3, 4, dtype=dtype), random(1, 24, 5, 3, dtype=dtype).contiguous(memory_format=torch.channels_last)):
+    for x in (
+        random(2, 24, 3, 4, dtype=dtype),
+        random(1, 24, 5, 3, dtype=dtype).contiguous(memory_format=torch.channels_last),
+    ):
         check(fn, x, *weights, peer=False)
         ops = [op["kernel"] for g in poot_torch.last_report().to_json()["graphs"] for op in g["ops"]]
         assert ops.count("mm") >= 2
