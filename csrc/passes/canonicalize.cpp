@@ -18,8 +18,8 @@ namespace {
 constexpr int kMaxRounds = 8;  // rules shrink an equation; a chain of rewrites is short
 
 Rewrite apply_rules(CanonicalSweep& sweep, ir::Eqn& eqn) {
-  for (const auto rule :
-       {simplify_view, simplify_cast, fold_constants, simplify_operands, simplify_arithmetic}) {
+  for (const auto rule : {simplify_view, simplify_lookup, simplify_cast, fold_constants,
+                          simplify_operands, simplify_arithmetic}) {
     const Rewrite r = rule(sweep, eqn);
     if (r.changed) return r;
   }

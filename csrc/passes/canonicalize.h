@@ -50,5 +50,6 @@ Rewrite simplify_operands(CanonicalSweep& sweep, ir::Eqn& eqn);    // canonicali
 Rewrite simplify_arithmetic(CanonicalSweep& sweep, ir::Eqn& eqn);  // canonicalize_arithmetic.cpp
 Rewrite simplify_cast(CanonicalSweep& sweep, ir::Eqn& eqn);        // canonicalize_arithmetic.cpp
 Rewrite simplify_view(CanonicalSweep& sweep, ir::Eqn& eqn);        // canonicalize_views.cpp
+Rewrite simplify_lookup(CanonicalSweep& sweep, ir::Eqn& eqn);      // canonicalize_lookups.cpp
 
 }  // namespace poot::passes
