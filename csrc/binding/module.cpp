@@ -65,7 +65,8 @@ py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
   py::dict report = report_dict(compiled);
   if (loaded->device.is_meta()) return py::make_tuple(py::none(), report);
   loaded->calls = std::move(calls);
-  loaded->host = std::make_unique<TorchHost>(loaded->calls, compiled.program, loaded->device, output_pool);
+  loaded->host =
+      std::make_unique<TorchHost>(loaded->calls, compiled.program, loaded->device, output_pool);
   if (cuda) {
     std::vector<runtime::ModuleId> modules;
     for (const std::string& bytes : compiled.modules) modules.push_back(cuda->load(bytes));

@@ -204,8 +204,8 @@ class RowFusion {
     const RowShape& row = rows_[r];
     const Shape& own = shape(e);
     const ir::OpKind kind = eqn.info().kind;
-    const bool lookup = is_lookup(eqn) && (is_full(row, own) || is_per_row(row, own)) &&
-                        !made_in(r, eqn.inputs[0]);
+    const bool lookup =
+        is_lookup(eqn) && (is_full(row, own) || is_per_row(row, own)) && !made_in(r, eqn.inputs[0]);
     // A lookup joins for one reader only: as a further result it would cost more than it saves.
     const bool rowwise = (ir::is_pointwise(kind) || (lookup && only_reads(r, e, reader))) &&
                          beside_rows(row, e, reader);

@@ -180,9 +180,8 @@ void Planner::opaque() {
       p.window.strides = wanted;
       launch.inputs.push_back(view_of(p, type.dtype));
     } else {
-      const Place p = operand(o, kNegative, [&](const Window& w) {
-        return !may_be_negative(w, graph_.symbols());
-      });
+      const Place p = operand(
+          o, kNegative, [&](const Window& w) { return !may_be_negative(w, graph_.symbols()); });
       launch.inputs.push_back(view_of(p, type.dtype));
     }
   }

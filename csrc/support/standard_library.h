@@ -1,5 +1,5 @@
-// The standard headers that most sources include, precompiled once a target. Nothing includes this file: the build
-// puts it before each source, and every source still includes what it uses.
+// The standard headers that most sources include, precompiled once a target. Nothing includes this
+// file: the build puts it before each source, and every source still includes what it uses.
 #pragma once
 
 #include <algorithm>

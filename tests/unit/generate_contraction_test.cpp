@@ -13,8 +13,8 @@ std::string product(const std::string& dtype, int64_t m, int64_t n, int64_t k) {
     return dtype + "[" + std::to_string(a) + "," + std::to_string(b) + "]";
   };
   return "graph @product(%x: " + type(m, k) + ", %w: " + type(n, k) + ") -> (" + type(m, n) +
-         ") {\n%0 = transpose %w {perm=[1,0]} : " + type(k, n) + "\n%1 = matmul %x, %0 : " +
-         type(m, n) + "\nreturn %1\n}";
+         ") {\n%0 = transpose %w {perm=[1,0]} : " + type(k, n) +
+         "\n%1 = matmul %x, %0 : " + type(m, n) + "\nreturn %1\n}";
 }
 
 double tolerance(const std::string& dtype, int64_t k) {
@@ -48,7 +48,8 @@ TEST(GenerateContraction, more_rows_than_registers_hold_are_refused) {
 }
 
 TEST(GenerateContraction, few_columns_against_many_rows) {
-  run_tile_case({.kind = RequestKind::Contraction, .graph = R"(
+  run_tile_case({.kind = RequestKind::Contraction,
+                 .graph = R"(
     graph @right(%w: f32[70,40], %x: f32[40,1]) -> (f32[70,1]) {
       %0 = matmul %w, %x : f32[70,1]
       return %0
@@ -84,7 +85,8 @@ TEST(GenerateContraction, symbolic_sizes) {
 }
 
 TEST(GenerateContraction, bias_scales_and_what_follows) {
-  run_tile_case({.kind = RequestKind::Contraction, .graph = R"(
+  run_tile_case({.kind = RequestKind::Contraction,
+                 .graph = R"(
     graph @linear(%b: bf16[70], %x: bf16[1,2,40], %w: bf16[70,40], %r: bf16[1,2,70])
         -> (bf16[1,2,70], bf16[2,70]) {
       %0 = transpose %w {perm=[1,0]} : bf16[40,70]
@@ -99,7 +101,8 @@ TEST(GenerateContraction, bias_scales_and_what_follows) {
 }
 
 TEST(GenerateContraction, two_products_of_one_operand) {
-  run_tile_case({.kind = RequestKind::Contraction, .graph = R"(
+  run_tile_case({.kind = RequestKind::Contraction,
+                 .graph = R"(
     graph @gated(%x: f32[3,48], %g: f32[50,48], %u: f32[50,48]) -> (f32[3,50]) {
       %0 = transpose %g {perm=[1,0]} : f32[48,50]
       %1 = matmul %x, %0 : f32[3,50]
@@ -114,7 +117,8 @@ TEST(GenerateContraction, two_products_of_one_operand) {
 }
 
 TEST(GenerateContraction, an_operand_that_is_computed_keeps_masked_lanes_out) {
-  run_tile_case({.kind = RequestKind::Contraction, .graph = R"(
+  run_tile_case({.kind = RequestKind::Contraction,
+                 .graph = R"(
     graph @computed(%x: f32[1,37], %w: f32[9,37]) -> (f32[1,9]) {
       %0 = abs %x : f32[1,37]
       %1 = add %0, f32 1 : f32[1,37]
@@ -139,9 +143,8 @@ TEST(GenerateContraction, batches_of_matrices_are_refused) {
 // The pairs of AVX512-BF16 give what the tile program gives.
 TEST(GenerateContraction, bf16_pairs) {
   for (const int64_t k : {1, 31, 32, 33, 300}) {
-    const TileCase c{.kind = RequestKind::Contraction,
-                     .graph = product("bf16", 3, 7, k),
-                     .tolerance = 0.02};
+    const TileCase c{
+        .kind = RequestKind::Contraction, .graph = product("bf16", 3, 7, k), .tolerance = 0.02};
     const auto request = make_request(c);
     const Target target = Target::parse("sapphirerapids");
     const tile::Program program = codegen::generate(request, target);
