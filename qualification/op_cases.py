@@ -1,7 +1,6 @@
 """The cases of `ops`: which operator of op_db, at which dtype, in which mode, on which of its samples.
 
-A case is named `operator:dtype:mode:index`, as in `nn.functional.conv2d:f32:static:3`. op_db seeds each of its
-samples, so a name means the same tensors in every process.
+op_db seeds each of its samples, so a case's name means the same tensors in every process.
 """
 
 from __future__ import annotations
@@ -15,18 +14,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-DTYPES = {
-    "f32": torch.float32,
-    "bool": torch.bool,
-    "u8": torch.uint8,
-    "i32": torch.int32,
-    "i64": torch.int64,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "f64": torch.float64,
-    "c64": torch.complex64,
-}
-ALL = 10**6
+from qualification.cases import ALL, DTYPES, Group
+
 # (mode, dtypes, samples): what a sweep runs when nothing narrows it.
 SCOPE = (
     ("static", ("f32",), ALL),
@@ -37,30 +26,6 @@ SCOPE = (
     ("inplace", ("f32",), 2),
     ("grad", ("f32", "f64"), 3),
 )
-MODES = tuple(dict.fromkeys(mode for mode, _, _ in SCOPE))
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """The samples of one operator, dtype and mode, which one request to a worker runs."""
-
-    op: str
-    dtype: str
-    mode: str
-    limit: int
-
-    def case(self, index: int) -> str:
-        return f"{self.op}:{self.dtype}:{self.mode}:{index}"
-
-
-def parse_case(name: str) -> tuple[Group, int]:
-    """Raises ValueError for what is no case name."""
-    parts = name.split(":")
-    if len(parts) != 4 or parts[1] not in DTYPES or parts[2] not in MODES or not parts[3].isdecimal():
-        raise ValueError(f"{name!r} is no case; one looks like add:f32:static:0")
-    if parts[0] not in operators():
-        raise ValueError(f"op_db has no operator {parts[0]!r}")
-    return Group(parts[0], parts[1], parts[2], ALL), int(parts[3])
 
 
 @functools.cache
@@ -87,25 +52,15 @@ def _applies(info: Any, dtype: torch.dtype, mode: str) -> bool:
     return dtype in info.supported_dtypes("cpu")
 
 
-def groups(
-    *,
-    only: list[str] | None = None,
-    dtypes: list[str] | None = None,
-    modes: list[str] | None = None,
-    samples: int | None = None,
-) -> list[Group]:
-    """The scope, narrowed; a dtype that the scope has in another mode only is run in that mode only."""
-    found = []
-    for name, info in operators().items():
-        if only and name not in only and info.name not in only:
-            continue
-        for mode, scoped, limit in SCOPE:
-            if modes and mode not in modes:
-                continue
-            for dtype in scoped:
-                if (not dtypes or dtype in dtypes) and _applies(info, DTYPES[dtype], mode):
-                    found.append(Group(name, dtype, mode, min(limit, samples or ALL)))
-    return found
+def scope() -> list[Group]:
+    """A dtype that the scope has in another mode only is run in that mode only."""
+    return [
+        Group(name, dtype, mode, limit)
+        for name, info in operators().items()
+        for mode, dtypes, limit in SCOPE
+        for dtype in dtypes
+        if _applies(info, DTYPES[dtype], mode)
+    ]
 
 
 @dataclasses.dataclass
@@ -134,7 +89,7 @@ def _function(info: Any, mode: str) -> Callable[..., Any]:
 
 def samples(group: Group, start: int = 0, stop: int | None = None) -> Iterator[Sample]:
     """Samples start…stop of the group, lazily."""
-    info = operators()[group.op]
+    info = operators()[group.subject]
     fn = _function(info, group.mode)
     inputs = info.sample_inputs("cpu", DTYPES[group.dtype], requires_grad=group.mode == "grad")
     stop = group.limit if stop is None else stop

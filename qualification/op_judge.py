@@ -1,33 +1,19 @@
 """Whether a compiled call did what eager does.
 
 Results must agree in structure, dtype, shape, stride and in what shares memory with what; arguments must be left
-alike. Values are wrong when they lie outside op_db's tolerance and their error against float64 exceeds twice eager's
-plus one unit in the last place.
+alike. A rule (`qualification.rules`) judges the values.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from poot_torch.accuracy import error_against
-
-# Results whose values eager leaves to chance.
-UNSPECIFIED = frozenset(
-    (
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "empty_permuted",
-        "new_empty",
-        "new_empty_strided",
-        "resize_",
-        "resize_as_",
-    )
-)
+if TYPE_CHECKING:
+    from qualification.rules import Rule
 
 
 class Wrong(Exception):
@@ -86,21 +72,6 @@ def widened(tree: Any) -> Any:
     return pytree.tree_map(wide, tree)
 
 
-def tolerance(info: Any, dtype: torch.dtype) -> tuple[float, float]:
-    """(rtol, atol) of op_db's comparisons on the CPU at this dtype: the default, or what the entry overrides."""
-    from torch.testing._comparison import default_tolerances
-    from torch.testing._internal.common_device_type import toleranceOverride
-
-    rtol, atol = default_tolerances(dtype)
-    for info_decorator in info.decorators:
-        for d in getattr(info_decorator, "decorators", [info_decorator]):
-            scoped = getattr(info_decorator, "device_type", None) in (None, "cpu")
-            named = getattr(info_decorator, "cls_name", None) in (None, "TestCommon")
-            if isinstance(d, toleranceOverride) and dtype in d.d and scoped and named:
-                rtol, atol = max(rtol, d.d[dtype].rtol), max(atol, d.d[dtype].atol)
-    return rtol, atol
-
-
 def sharing(args: Any, results: Any) -> set[tuple[int, int]]:
     """Pairs of positions whose tensors share memory: result with argument, result with result."""
     tensors = [t for t in pytree.tree_leaves((args, results)) if isinstance(t, torch.Tensor)]
@@ -124,31 +95,7 @@ def _layout(name: str, got: torch.Tensor, want: torch.Tensor) -> None:
         raise Wrong(f"{name}: stride {got.stride()}, eager {want.stride()} of shape {tuple(want.shape)}")
 
 
-def _plain(t: torch.Tensor) -> torch.Tensor:
-    t = t.detach().resolve_conj().resolve_neg()
-    return torch.view_as_real(t) if t.is_complex() else t
-
-
-def _values(name: str, got: torch.Tensor, want: torch.Tensor, reference: Any, tol: tuple[float, float]) -> None:
-    exact = not (want.is_floating_point() or want.is_complex())
-    rtol, atol = (0.0, 0.0) if exact else tol
-    try:
-        torch.testing.assert_close(got, want, rtol=rtol, atol=atol, equal_nan=True, check_stride=False)
-        return
-    except AssertionError as e:
-        message = " ".join(str(e).split())
-    if not exact and isinstance(reference, torch.Tensor) and reference.shape == want.shape:
-        judge = _plain(reference).double()
-        if judge.shape == _plain(want).shape:
-            ours, eager = error_against(judge, _plain(got)), error_against(judge, _plain(want))
-            ulp = torch.finfo(want.dtype).eps * ours.scale
-            if ours.max <= 2 * eager.max + ulp:
-                return
-            message += f" Error {ours.max:.3g}, eager's {eager.max:.3g}."
-    raise Wrong(f"{name}: {message}")
-
-
-def _tree(what: str, got: Any, want: Any, reference: Any, tol: Any, unspecified: bool) -> None:
+def _tree(what: str, got: Any, want: Any, reference: Any, rule: Rule, unspecified: bool) -> None:
     got_leaves, spec = pytree.tree_flatten(got)
     want_leaves, want_spec = pytree.tree_flatten(want)
     if spec != want_spec:
@@ -166,10 +113,11 @@ def _tree(what: str, got: Any, want: Any, reference: Any, tol: Any, unspecified:
             raise Wrong(f"{name}: {type(g).__name__}, eager a tensor")
         _layout(name, g, w)
         if not unspecified:
-            _values(name, g, w, r, tol(w.dtype))
+            usable = isinstance(r, torch.Tensor) and r.shape == w.shape
+            rule.values(name, g, w, r if usable else None)
 
 
-def judge(got: Outcome, want: Outcome, reference: Outcome | None, info: Any) -> None:
+def judge(got: Outcome, want: Outcome, reference: Outcome | None, rule: Rule) -> None:
     """Raises Wrong. `reference` is the call at double precision, where there is a meaningful one."""
     if want.error is not None:
         if got.error is None:
@@ -181,13 +129,9 @@ def judge(got: Outcome, want: Outcome, reference: Outcome | None, info: Any) -> 
     if got.error is not None:
         raise Wrong(f"{type(got.error).__name__}: {' '.join(str(got.error).split())[:300]}")
 
-    def tol(dtype: torch.dtype) -> tuple[float, float]:
-        return tolerance(info, dtype)
-
-    usable = reference is not None and reference.error is None
-    loose = info.full_name in UNSPECIFIED
-    _tree("result", got.results, want.results, reference.results if usable and reference else None, tol, loose)
-    _tree("argument", got.args, want.args, reference.args if usable and reference else None, tol, False)
+    wide = reference if reference is not None and reference.error is None else Outcome()
+    _tree("result", got.results, want.results, wide.results, rule, rule.unspecified)
+    _tree("argument", got.args, want.args, wide.args, rule, False)
     ours, eager = sharing(got.args, got.results), sharing(want.args, want.results)
     if ours != eager:
         raise Wrong(f"memory shared by {sorted(ours)}, eager {sorted(eager)} (positions among arguments and results)")

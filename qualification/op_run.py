@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import time
-import warnings
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from qualification.op_cases import Group, Sample, operators
-from qualification.op_judge import Outcome, Wrong, copied, judge, widened
+from qualification.cases import Group
+from qualification.op_cases import Sample, operators, samples
+from qualification.op_judge import Outcome, copied, widened
+from qualification.result import Result, examine
+from qualification.rules import DatabaseRule
 
-PEER = "aot_eager_decomp_partition"
 SEED = 20260701
-
-
-@dataclasses.dataclass
-class Result:
-    """One case. `cls` is generated, library, fallback, wrong or skipped; `upstream` says of a wrong one that
-    PyTorch's own pipeline, run by eager's kernels, is wrong too."""
-
-    id: str
-    cls: str
-    reason: str = ""
-    fallbacks: list[list[str]] = dataclasses.field(default_factory=list)
-    counts: dict[str, int] = dataclasses.field(default_factory=dict)
-    upstream: bool = False
-    seconds: float = 0.0
 
 
 def _leaves(tree: Any) -> list[torch.Tensor]:
@@ -78,63 +63,33 @@ def _equal(a: Outcome, b: Outcome) -> bool:
     )
 
 
-def _compiled(fn: Callable[..., Any], backend: Any, mode: str) -> Callable[..., Any]:
-    torch._dynamo.reset()
-    return torch.compile(fn, backend=backend, dynamic=True if mode == "dynamic" else None)
+class _OpTrial:
+    """One sample of an operator; a Trial."""
+
+    def __init__(self, group: Group, sample: Sample) -> None:
+        self.sample, self.mode = sample, group.mode
+        self.given = (sample.args, sample.kwargs)
+
+    def _call(self, fn: Callable[..., Any], given: tuple[Any, Any], seed: int = SEED) -> Outcome:
+        return call(fn, self.sample, given, self.mode, seed)
+
+    def eager(self) -> Outcome:
+        return self._call(self.sample.fn, self.given)
+
+    def wide(self, eager: Outcome) -> Outcome | None:
+        """None for what depends on the seed: draws differ between dtypes."""
+        if not _equal(eager, self._call(self.sample.fn, self.given, SEED + 7)):
+            return None
+        return self._call(self.sample.fn, widened(self.given))
+
+    def compiled(self, backend: str) -> Outcome:
+        torch._dynamo.reset()
+        dynamic = True if self.mode == "dynamic" else None
+        return self._call(torch.compile(self.sample.fn, backend=backend, dynamic=dynamic), self.given)
 
 
-def _classify(result: Result) -> None:
-    """The class of a right result, from poot's own report."""
-    import poot_torch
-
-    report = poot_torch.last_report()
-    result.fallbacks = [[f.op, f.reason] for f in report.fallbacks]
-    result.counts = dict(report.totals()["classes"])
-    breaks = sum(bool(r.break_reason) for r in report.regions)
-    if report.eager_frames or not report.graphs:
-        why = report.eager_frames[0]["reason"] if report.eager_frames else "no tensor work reaches a backend"
-        result.cls, result.reason = "skipped", f"Dynamo leaves it to eager: {why}"
-    elif result.fallbacks or result.counts.get("fallback"):
-        result.cls, result.reason = "fallback", "; ".join(f"{op}: {why}" for op, why in result.fallbacks)
-    elif breaks:
-        result.cls, result.reason = (
-            "fallback",
-            "graph break: " + next(r.break_reason for r in report.regions if r.break_reason),
-        )
-    else:
-        result.cls = "library" if result.counts.get("library") else "generated"
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-def run_sample(group: Group, sample: Sample) -> Result:
-    from poot_torch.backend import poot
-
-    info = operators()[group.op]
-    result = Result(group.case(sample.index), "wrong")
-    start = time.perf_counter()
-    given = (sample.args, sample.kwargs)
-    with _quiet():
-        want = call(sample.fn, sample, given, group.mode)
-        reference = None
-        if want.error is None and _equal(want, call(sample.fn, sample, given, group.mode, SEED + 7)):
-            reference = call(sample.fn, sample, widened(given), group.mode)
-        got = call(_compiled(sample.fn, poot, group.mode), sample, given, group.mode)
-        try:
-            judge(got, want, reference, info)
-            _classify(result)
-        except Wrong as e:
-            _classify(result)
-            result.cls, result.reason = "wrong", str(e)
-            peer = call(_compiled(sample.fn, PEER, group.mode), sample, given, group.mode)
-            try:
-                judge(peer, want, reference, info)
-            except Wrong as theirs:
-                result.upstream = str(theirs).split(":")[0] == str(e).split(":")[0]
-    result.seconds = round(time.perf_counter() - start, 3)
-    return result
+def runs(group: Group, start: int, against: str) -> Iterator[tuple[int, Callable[[], Result]]]:
+    rule = DatabaseRule(operators()[group.subject])
+    for sample in samples(group, start):
+        name = group.case(sample.index)
+        yield sample.index, functools.partial(examine, name, _OpTrial(group, sample), rule, against)

@@ -1,7 +1,8 @@
-"""Worker processes for `ops`, each watched: a case that crashes its process or outlives its time is a result too."""
+"""Worker processes, each watched: a case that crashes its process or outlives its time is a result too."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from qualification.op_cases import Group
+from qualification.cases import Group
 
 _REQUESTS = 200  # that one process serves, since Dynamo's memory grows
 
@@ -25,8 +26,8 @@ class Died(Exception):
 class Worker:
     """One process; started on first use and again after a death."""
 
-    def __init__(self, timeout: float) -> None:
-        self.timeout = timeout
+    def __init__(self, suite: str, against: str, timeout: float) -> None:
+        self.suite, self.against, self.timeout = suite, against, timeout
         self._process: subprocess.Popen[bytes] | None = None
         self._pending = b""
         self._served = 0
@@ -37,7 +38,7 @@ class Worker:
         self._stderr.seek(0)
         self._stderr.truncate()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "qualification.op_worker"],
+            [sys.executable, "-m", "qualification.case_worker", self.suite, self.against],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -87,7 +88,7 @@ class Worker:
                     elif "result" in line:
                         yield line["result"]
                     elif line["end"]:
-                        yield {"id": group.case(start), "cls": "skipped", "reason": f"op_db: {line['end']}"}
+                        yield {"id": group.case(start), "cls": "skipped", "reason": f"no samples: {line['end']}"}
                 return
             except Died as e:
                 failures += 1
@@ -100,7 +101,7 @@ class Worker:
             self._start()
         assert self._process is not None and self._process.stdin is not None
         self._served += 1
-        request = {"op": group.op, "dtype": group.dtype, "mode": group.mode, "start": start, "stop": group.limit}
+        request = dataclasses.asdict(group) | {"start": start}
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
         while True:

@@ -1,0 +1,102 @@
+"""The result of one case, and its class from poot's own report."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from qualification.op_judge import Outcome, Rule, Wrong, judge
+
+PEER = "aot_eager_decomp_partition"
+
+
+@dataclasses.dataclass
+class Result:
+    """One case. `cls` is generated, library, fallback, wrong or skipped (of another backend than poot: right, wrong or
+    skipped); `upstream` says of a wrong one that PyTorch's own pipeline, run by eager's kernels, is wrong too."""
+
+    id: str
+    cls: str
+    reason: str = ""
+    fallbacks: list[list[str]] = dataclasses.field(default_factory=list)
+    counts: dict[str, int] = dataclasses.field(default_factory=dict)
+    upstream: bool = False
+    breaks: int = 0
+    first_call_s: float = 0.0  # tracing, compiling and the first run
+    seconds: float = 0.0  # the whole case
+
+
+class Trial(Protocol):
+    """One case's calls, each on its own copy of everything it touches, under one seed."""
+
+    def eager(self) -> Outcome: ...
+    def wide(self, eager: Outcome) -> Outcome | None:
+        """The call at double precision; None where there is no meaningful one."""
+
+    def compiled(self, backend: str) -> Outcome: ...
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def classify(result: Result) -> None:
+    """The class of a right result of poot's, and what its report counts."""
+    import poot_torch
+
+    report = poot_torch.last_report()
+    result.fallbacks = [[f.op, f.reason] for f in report.fallbacks]
+    result.counts = dict(report.totals()["classes"])
+    reasons = [r.break_reason for r in report.regions if r.break_reason]
+    result.breaks = len(reasons)
+    if report.eager_frames or not report.graphs:
+        why = report.eager_frames[0]["reason"] if report.eager_frames else "no tensor work reaches a backend"
+        result.cls, result.reason = "skipped", f"Dynamo leaves it to eager: {why}"
+    elif result.fallbacks or result.counts.get("fallback"):
+        result.cls, result.reason = "fallback", "; ".join(f"{op}: {why}" for op, why in result.fallbacks)
+    elif reasons:
+        result.cls, result.reason = "fallback", f"graph break: {reasons[0]}"
+    else:
+        result.cls = "library" if result.counts.get("library") else "generated"
+
+
+def _classify_peer(result: Result) -> None:
+    """Of another backend there is no report: what it leaves to eager counts as right."""
+    result.cls = "right"
+
+
+def examine(name: str, trial: Trial, rule: Rule, against: str) -> Result:
+    """Eager, double precision and the backend `against` on the same case, judged and classified."""
+    result = Result(name, "wrong")
+    start = time.perf_counter()
+    tell: Callable[[Result], None] = classify if against == "poot" else _classify_peer
+    with quiet():
+        want = trial.eager()
+        reference = trial.wide(want) if want.error is None else None
+        before = time.perf_counter()
+        got = trial.compiled(against)
+        result.first_call_s = round(time.perf_counter() - before, 3)
+        try:
+            judge(got, want, reference, rule)
+            tell(result)
+        except Wrong as e:
+            tell(result)
+            result.cls, result.reason = "wrong", str(e)
+            result.upstream = _upstream(trial, want, reference, rule, str(e))
+    result.seconds = round(time.perf_counter() - start, 3)
+    return result
+
+
+def _upstream(trial: Trial, want: Outcome, reference: Any, rule: Rule, message: str) -> bool:
+    try:
+        judge(trial.compiled(PEER), want, reference, rule)
+    except Wrong as theirs:
+        return str(theirs).split(":")[0] == message.split(":")[0]
+    return False

@@ -1,0 +1,121 @@
+"""How values are judged that differ from eager's.
+
+`DatabaseRule` finds them wrong when they lie outside PyTorch's own tolerance and their error against float64 exceeds
+twice eager's plus one unit in the last place. `AccuracyRule` is the demo's: 1.5 times eager's error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Protocol
+
+import torch
+
+from poot_torch.accuracy import error_against
+from qualification.op_judge import Wrong
+
+# Results whose values eager leaves to chance.
+UNSPECIFIED = frozenset(
+    (
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "empty_permuted",
+        "new_empty",
+        "new_empty_strided",
+        "resize_",
+        "resize_as_",
+    )
+)
+
+
+class Rule(Protocol):
+    """Judges the values of one result whose layout is right; raises Wrong. `reference` is the result at double
+    precision, or None."""
+
+    @property
+    def unspecified(self) -> bool:
+        """Whether eager leaves the values to chance; then they are not judged."""
+
+    def values(self, name: str, got: torch.Tensor, want: torch.Tensor, reference: torch.Tensor | None) -> None: ...
+
+
+def _plain(t: torch.Tensor) -> torch.Tensor:
+    t = t.detach().resolve_conj().resolve_neg()
+    return torch.view_as_real(t) if t.is_complex() else t
+
+
+def _unequal(got: torch.Tensor, want: torch.Tensor, rtol: float, atol: float) -> str:
+    """What torch's own comparison says; empty where the two are close."""
+    try:
+        torch.testing.assert_close(got, want, rtol=rtol, atol=atol, equal_nan=True, check_stride=False)
+    except AssertionError as e:
+        return " ".join(str(e).split())
+    return ""
+
+
+def _exact(t: torch.Tensor) -> bool:
+    return not (t.is_floating_point() or t.is_complex())
+
+
+def tolerance(info: Any, dtype: torch.dtype) -> tuple[float, float]:
+    """(rtol, atol) of op_db's comparisons on the CPU at this dtype: the default, or what the entry overrides."""
+    from torch.testing._comparison import default_tolerances
+    from torch.testing._internal.common_device_type import toleranceOverride
+
+    rtol, atol = default_tolerances(dtype)
+    for info_decorator in info.decorators:
+        for d in getattr(info_decorator, "decorators", [info_decorator]):
+            scoped = getattr(info_decorator, "device_type", None) in (None, "cpu")
+            named = getattr(info_decorator, "cls_name", None) in (None, "TestCommon")
+            if isinstance(d, toleranceOverride) and dtype in d.d and scoped and named:
+                rtol, atol = max(rtol, d.d[dtype].rtol), max(atol, d.d[dtype].atol)
+    return rtol, atol
+
+
+@dataclasses.dataclass(frozen=True)
+class DatabaseRule:
+    """For entries of PyTorch's databases, whose decorators override tolerances."""
+
+    info: Any
+
+    @property
+    def unspecified(self) -> bool:
+        return getattr(self.info, "full_name", "") in UNSPECIFIED
+
+    def values(self, name: str, got: torch.Tensor, want: torch.Tensor, reference: torch.Tensor | None) -> None:
+        rtol, atol = (0.0, 0.0) if _exact(want) else tolerance(self.info, want.dtype)
+        message = _unequal(got, want, rtol, atol)
+        if not message:
+            return
+        if not _exact(want) and reference is not None:
+            judge = _plain(reference).double()
+            if judge.shape == _plain(want).shape:
+                ours, eager = error_against(judge, _plain(got)), error_against(judge, _plain(want))
+                ulp = torch.finfo(want.dtype).eps * ours.scale
+                if ours.max <= 2 * eager.max + ulp:
+                    return
+                message += f" Error {ours.max:.3g}, eager's {eager.max:.3g}."
+        raise Wrong(f"{name}: {message}")
+
+
+@dataclasses.dataclass(frozen=True)
+class AccuracyRule:
+    """For models: at most 1.5 times eager's error against float64, or 2 ulp at the tensor's scale; NaN where eager
+    has NaN. Integers are equal."""
+
+    unspecified = False
+
+    def values(self, name: str, got: torch.Tensor, want: torch.Tensor, reference: torch.Tensor | None) -> None:
+        if _exact(want):
+            if not torch.equal(got, want):
+                raise Wrong(f"{name}: {_unequal(got, want, 0, 0)}")
+            return
+        got, want = _plain(got), _plain(want)
+        if not torch.equal(got.isnan(), want.isnan()):
+            raise Wrong(f"{name}: {int(got.isnan().sum())} NaN, eager {int(want.isnan().sum())}")
+        judge = (want if reference is None else _plain(reference)).double()
+        ours, eager = error_against(judge, got), error_against(judge, want)
+        if not ours.within(eager, want.dtype):
+            errors = f"error {ours.rms:.3g} (maximum {ours.max:.3g}), eager's {eager.rms:.3g} ({eager.max:.3g})"
+            raise Wrong(f"{name}: {errors}, scale {ours.scale:.3g}")
