@@ -9,6 +9,8 @@ SUBCOMMANDS = {
     "ops": "every operator of PyTorch's database against eager",
     "modules": "every module of PyTorch's database, forward and backward, against eager",
     "optimizers": "every optimizer of PyTorch's database, its step compiled, against eager",
+    "models": "architectures of transformers at small size, inference, against float64",
+    "training": "training steps of these, against float64",
     "bench": "steady state of the demo models against eager and the default compiler",
     "memory_bound": "norms, softmax, cross-entropy, RoPE and their share of copy bandwidth",
     "dynamic": "BERT with symbolic sizes beside the static program",

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from qualification.cases import Group
-from qualification.op_cases import Sample, operators, samples
 from qualification.gradients import SEED, detached, equal, gradients
+from qualification.op_cases import Sample, operators, samples
 from qualification.op_judge import Outcome, copied, widened
 from qualification.result import Result, examine
 from qualification.rules import DatabaseRule
