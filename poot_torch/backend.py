@@ -20,7 +20,7 @@ from torch._dynamo.utils import counters
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import _C, decompositions, report
+from . import _C, decompositions, foreach, report
 from . import options as _options
 from .dispatch import Fallback, WholeGraph
 from .errors import PootError, StrictError
@@ -52,7 +52,7 @@ def poot(
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         partition_fn=min_cut_rematerialization_partition,
-        decompositions=decompositions.table(),
+        decompositions=decompositions.table() | (foreach.table() if foreach.present(gm) else {}),
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
 
