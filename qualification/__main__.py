@@ -11,6 +11,7 @@ SUBCOMMANDS = {
     "optimizers": "every optimizer of PyTorch's database, its step compiled, against eager",
     "models": "architectures of transformers at small size, inference, against float64",
     "training": "training steps of these, against float64",
+    "gpt2": "50 training steps of GPT-2: losses, step time, first call, memory",
     "mutation": "functions that write, alias and view, against eager",
     "breaks": "graph breaks and fallbacks, and whether the report counts them",
     "cache": "one kernel cache and many processes, some killed, files damaged",

@@ -37,7 +37,8 @@ with torch.no_grad():
     record["right"] = torch.allclose(got, want, atol=1e-5)
     report = poot_torch.last_report().to_json()
     record["fallback"] = [f["reason"][:200] for g in report["graphs"] for f in g["fallbacks"]]
-    record["events"] = [e for g in report["graphs"] for k in g["kernels"] for e in k["events"]] + report["store"]["events"]
+    kernels = [k for g in report["graphs"] for k in g["kernels"]]
+    record["events"] = [e for k in kernels for e in k["events"]] + report["store"]["events"]
     torch._dynamo.reset()
     try:
         torch.compile(lambda t: torch.tanh(t * 3).sum(-1), backend="poot", options={"strict": True})(x)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A kernel compiler that misbehaves: stands where poot-kernelc does and passes frames to the real one.
 
-QUALIFICATION_FAULT is FAULT:COUNT:FILE:WORKER: on the first COUNT requests (over all processes; FILE counts them) it does
-what FAULT names, otherwise what the real WORKER does. Frames are those of csrc/runtime/worker_protocol.h.
+QUALIFICATION_FAULT is FAULT:COUNT:FILE:WORKER: on the first COUNT requests (over all processes; FILE counts them) it
+does what FAULT names, otherwise what the real WORKER does. Frames are those of csrc/runtime/worker_protocol.h.
 """
 
 import os
