@@ -20,7 +20,7 @@ from torch._dynamo.utils import counters
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import _C, decompositions, foreach, report
+from . import _C, decompositions, foreach, higher_order, report
 from . import options as _options
 from .dispatch import Fallback, WholeGraph
 from .errors import PootError, StrictError
@@ -41,6 +41,7 @@ def poot(
     """Compiles Dynamo's graph; returns a callable over its flat inputs."""
     opts = _options.parse(mode, options)
     region = report.begin_region(gm)
+    higher_order.expand(gm)
 
     def compiler(kind: str) -> Callable[..., Any]:
         paths = _weight_paths(gm) if kind != "backward" else {}
