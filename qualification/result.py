@@ -9,7 +9,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from qualification.op_judge import Outcome, Rule, Wrong, judge
+from qualification.op_judge import Outcome, Wrong, judge
+from qualification.rules import Rule
 
 PEER = "aot_eager_decomp_partition"
 
