@@ -129,11 +129,16 @@ def _compile(
 ) -> Callable[..., Any]:
     """Compiles one ATen graph; returns a boxed callable: one list in, one list out."""
     entry = region.begin_graph(kind, gm)
+
+    @functools.cache  # an import that starts again meets the same graphs
+    def compile_body(body: torch.fx.GraphModule) -> Callable[..., Any]:
+        return _compile(body, [], kind="body", opts=opts, region=region, paths={})
+
     counters["poot"][f"graphs:{kind}"] += 1
     try:
         with entry.phase("import"):
             donated = _donated(gm) if kind == "backward" else []
-            imported = import_graph(gm, kind, _weights(gm, paths), donated)
+            imported = import_graph(gm, kind, _weights(gm, paths), donated, compile_body=compile_body)
         if opts.target not in ("auto", imported.device.type):
             raise WholeGraph(f"tensors on {imported.device}, the option target names {opts.target!r}")
         if imported.device.type == "cuda":

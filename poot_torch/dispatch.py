@@ -1,4 +1,4 @@
-"""Calls of the dispatcher at a node's place: what a node becomes that no lowering expresses.
+"""Calls of PyTorch at a node's place: what a node becomes that no lowering expresses.
 
 A call that library_dispatched.def lists is a library call; any other is a fallback, recorded with its reason.
 Operands arrive in the strides that the trace gave them, results must have the traced sizes.
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from . import _C
+from .bodies import CompileBody, bind
 from .emitter import DTYPE_NAMES, Emitter, Val
 from .provenance import source_line
 from .trees import leaves, mapped
@@ -81,21 +82,44 @@ class Dispatched:
             call = self.table.add(target._schema.name, target._schema.overload_name, *prepared)
         except (RuntimeError, TypeError) as e:
             raise WholeGraph(str(e).splitlines()[0], str(target), source) from e
-        if not _C.dispatched_reason(str(target)):
-            dtypes = tuple(DTYPE_NAMES[o.dtype] for o in operands)
-            self.fallbacks.append(Fallback(str(target), dtypes, reason, source))
-        outs = iter(self._emit(target, operands, results, call, reason, traced))
-        return mapped(lambda t: next(outs) if isinstance(t, torch.Tensor) else None, val)
+        outs = self._emit(str(target), draws(target), operands, results, call, reason, traced, source)
+        return _shaped(outs, val)
+
+    def higher_order(
+        self,
+        node: torch.fx.Node,
+        target: torch._ops.HigherOrderOperator,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        val: Any,
+        traced: dict[_C.Value, Any],
+        compile_body: CompileBody,
+    ) -> Any:
+        """As `call`, for an operator over graphs, which `compile_body` compiles. Its graphs may draw numbers, so it
+        stays at its place among other effects."""
+        name, source = f"higher_order.{target.name()}", source_line(node)
+        results = self._tensors(val, name, source)
+        operands, (args, kwargs) = _template(args, kwargs)
+        places, function = bind(target, args, kwargs, compile_body)
+        call = self.table.add_function(name, function, places)
+        reason = "PyTorch's implementation around compiled graphs"
+        return _shaped(self._emit(name, True, operands, results, call, reason, traced, source), val)
 
     def _emit(
         self,
-        target: torch._ops.OpOverload,
+        target: str,
+        effect: bool,
         operands: list[Val],
         results: list[torch.Tensor],
         call: int,
         reason: str,
         traced: dict[_C.Value, Any],
+        source: str,
     ) -> tuple[Val, ...]:
+        """The opaque equation; a fallback is recorded."""
+        if not _C.dispatched_reason(target):
+            dtypes = tuple(DTYPE_NAMES[o.dtype] for o in operands)
+            self.fallbacks.append(Fallback(target, dtypes, reason, source))
         dims = self.emitter.symbols.dims
         shapes = [dims(t.shape) for t in results]
         strides: dict[str, Any] = {}
@@ -104,12 +128,12 @@ class Dispatched:
         return self.emitter.emit_multi(
             "opaque",
             *operands,
-            target=str(target),
+            target=target,
             call=call,
             out_dtypes=[_DTYPE_NUMBERS[t.dtype] for t in results],
             out_shapes=[d for s in shapes for d in s],
             out_ranks=[len(s) for s in shapes],
-            effect=draws(target),
+            effect=effect,
             reason=reason,
             out_strides=[d for t in results for d in dims(t.stride())],
             **strides,
@@ -127,6 +151,12 @@ class Dispatched:
                 raise WholeGraph(f"result of {t.dtype}, {t.layout}, {t.device}", str(target), source)
             found.append(t)
         return found
+
+
+def _shaped(outs: tuple[Val, ...], val: Any) -> Any:
+    """The values in the place of the tensors among fake results."""
+    values = iter(outs)
+    return mapped(lambda t: next(values) if isinstance(t, torch.Tensor) else None, val)
 
 
 def _template(args: Any, kwargs: Any) -> tuple[list[Val], tuple[Any, Any]]:

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 
 from . import _C
+from .bodies import CompileBody, describe_draws
+from .constants import Constants
 from .dispatch import Dispatched, Fallback, WholeGraph, draws
 from .emitter import DTYPE_NAMES, KERNEL_DTYPES, Declined, Emitter, Val
 from .errors import InvalidGraph
@@ -45,17 +47,24 @@ class Imported:
 
 
 def import_graph(
-    gm: torch.fx.GraphModule, name: str, weights: Mapping[int, str], donated: Collection[int] = ()
+    gm: torch.fx.GraphModule,
+    name: str,
+    weights: Mapping[int, str],
+    donated: Collection[int] = (),
+    *,
+    compile_body: CompileBody,
 ) -> Imported:
     """`weights` maps argument positions to the parameter's path; `donated` are positions of arguments that nobody
-    reads after the call, whose memory the graph may take over.
+    reads after the call, whose memory the graph may take over; `compile_body` compiles the graphs that higher-order
+    operators hold.
 
     Raises WholeGraph, with the graph untouched.
     """
+    describe_draws(gm)
     folded: dict[str, torch.Tensor] = {}
     while True:
         try:
-            imported = _Importer(gm, name, weights, folded).run()
+            imported = _Importer(gm, name, weights, folded, compile_body).run()
         except _Folded as found:
             folded[found.node] = found.tensor
         else:
@@ -74,7 +83,12 @@ class _Folded(Exception):
 
 class _Importer:
     def __init__(
-        self, gm: torch.fx.GraphModule, name: str, weights: Mapping[int, str], folded: Mapping[str, torch.Tensor]
+        self,
+        gm: torch.fx.GraphModule,
+        name: str,
+        weights: Mapping[int, str],
+        folded: Mapping[str, torch.Tensor],
+        compile_body: CompileBody,
     ) -> None:
         self.gm = gm
         self.weights = weights
@@ -82,15 +96,15 @@ class _Importer:
         self.symbols = Symbols(self.builder)
         self.emitter = Emitter(self.builder, self.symbols)
         self.signature = _C.Signature()
-        self.dispatched = Dispatched(self.emitter, device_of(gm))
+        self.device = device_of(gm)
+        self.dispatched = Dispatched(self.emitter, self.device)
+        self.compile_body = compile_body
         self.env: dict[torch.fx.Node, Any] = {}
         self.args: dict[torch.fx.Node, int] = {}  # positions of tensor arguments
         self.inputs: dict[torch.fx.Node, _C.Value] = {}  # their values on entry
         self.writes: dict[torch.fx.Node, Val] = {}  # argument -> what its buffer becomes
-        self.folded = folded  # by node name
-        self.constants: dict[str, Val] = {}  # by attribute or node name
+        self.constants = Constants(gm, self.emitter, self.signature, self.device, folded)
         self.lowerings = registry()
-        self.device = device_of(gm)
 
     def run(self) -> Imported:
         nodes = list(self.gm.graph.nodes)
@@ -100,7 +114,7 @@ class _Importer:
             written = {n.args[0] for n in nodes if n.target is aten.copy_.default}
             for position, node in enumerate(inputs):
                 self._argument(position, node, node in written)
-            self._embed_arrays(nodes)
+            self.constants.embed(nodes)
             for node in nodes:
                 if node.op == "call_function":
                     self._call(node)
@@ -157,45 +171,11 @@ class _Importer:
         self.env[node] = self.emitter.wrap(value)
         self.args[node], self.inputs[node] = position, value
 
-    def _attribute(self, node: torch.fx.Node) -> torch.Tensor:
-        tensor = operator.attrgetter(str(node.target))(self.gm)
-        if not isinstance(tensor, torch.Tensor):
-            raise WholeGraph(f"constant of type {type(tensor).__name__}", str(node.target), source_line(node))
-        near = tensor.device == self.device or tensor.device.type == "cpu"
-        if not near or tensor.layout is not torch.strided or tensor.dtype not in DTYPE_NAMES:
-            raise WholeGraph(f"constant on {tensor.device} of {tensor.dtype}", str(node.target), source_line(node))
-        return tensor
-
-    def _embed_arrays(self, nodes: list[torch.fx.Node]) -> None:
-        """Every constant of more than one element becomes an input of storage Const."""
-        with torch.utils._python_dispatch._disable_current_modes():
-            for node in nodes:
-                if node.op == "get_attr" and isinstance(operator.attrgetter(str(node.target))(self.gm), torch.Tensor):
-                    self._embed(str(node.target), self._attribute(node))
-                elif node.name in self.folded:
-                    self._embed(node.name, self.folded[node.name])
-
-    def _embed(self, key: str, tensor: torch.Tensor) -> None:
-        if key in self.constants or (tensor.numel() == 1 and tensor.dtype in KERNEL_DTYPES):
-            return
-        value = self.builder.input(DTYPE_NAMES[tensor.dtype], list(tensor.shape), storage="const")
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        data = flat.view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
-        self.signature.constant(value, data)
-        self.constants[key] = self.emitter.wrap(value)
-
-    def _constant(self, key: str, tensor: torch.Tensor) -> Val:
-        """An embedded array, or a literal for one element."""
-        if key not in self.constants:
-            with torch.utils._python_dispatch._disable_current_modes():
-                self.constants[key] = self.emitter.full(tensor.detach().item(), tensor.shape, tensor.dtype)
-        return self.constants[key]
-
     # ---- nodes
 
     def _value(self, node: torch.fx.Node) -> Any:
         if node.op == "get_attr":
-            return self._constant(str(node.target), self._attribute(node))
+            return self.constants.attribute(node)
         value = self.env[node]
         if isinstance(value, Unbindable):
             raise value
@@ -220,6 +200,8 @@ class _Importer:
             self.env[node] = Unbindable(f"{target} of a symbolic size")
         elif target is torch.ops.higher_order.with_effects:
             self._ordered(node)
+        elif isinstance(target, torch._ops.HigherOrderOperator) and val is not None:
+            self._higher_order(node)
         elif not isinstance(target, torch._ops.OpOverload) or val is None:
             raise WholeGraph("not an operator with tensor results", str(target), source_line(node))
         elif target is aten.copy_.default:
@@ -260,8 +242,8 @@ class _Importer:
 
     def _lower(self, node: torch.fx.Node) -> None:
         self._begin(node)
-        if node.name in self.folded:
-            self.env[node] = self._constant(node.name, self.folded[node.name])
+        if self.constants.is_folded(node):
+            self.env[node] = self.constants.folded(node)
             return
         args, kwargs = self._arguments(node)
         operands = [a for a in leaves((args, kwargs)) if isinstance(a, Val)]
@@ -342,12 +324,16 @@ class _Importer:
     def _dispatch(
         self, node: torch.fx.Node, target: torch._ops.OpOverload, args: Any, kwargs: Any, val: Any, reason: str
     ) -> Any:
-        traced: dict[_C.Value, Any] = {}  # strides that eager gives each operand
+        return self.dispatched.call(node, target, args, kwargs, val, reason, self._traced(node))
+
+    def _traced(self, node: torch.fx.Node) -> dict[_C.Value, Any]:
+        """The strides that eager gives each operand."""
+        traced: dict[_C.Value, Any] = {}
         for source in node.all_input_nodes:
             value = self.env.get(source)
             if isinstance(value, Val):
                 traced.setdefault(value.id, self.symbols.dims(source.meta["val"].stride()))
-        return self.dispatched.call(node, target, args, kwargs, val, reason, traced)
+        return traced
 
     def _ordered(self, node: torch.fx.Node) -> None:
         """with_effects(token, operator, …): the operator at its place; a token is None when the graph runs."""
@@ -359,6 +345,15 @@ class _Importer:
         _, *results = node.meta["val"]
         found = self._dispatch(node, target, tuple(rest), kwargs, results, "ordered effect")
         self.env[node] = (None, *found)
+
+    def _higher_order(self, node: torch.fx.Node) -> None:
+        """An operator over graphs: PyTorch runs it at its place, around the compiled graphs."""
+        self._begin(node)
+        args, kwargs = self._arguments(node)
+        target: Any = node.target
+        self.env[node] = self.dispatched.higher_order(
+            node, target, args, kwargs, node.meta["val"], self._traced(node), self.compile_body
+        )
 
     # ---- results
 

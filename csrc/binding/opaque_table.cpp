@@ -54,8 +54,8 @@ OpaqueTable::Argument OpaqueTable::argument(const py::handle& o, const c10::Argu
 uint32_t OpaqueTable::add(const std::string& name, const std::string& overload,
                           const py::tuple& args, const py::dict& kwargs) {
   Call call{
-      c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str()), name, {}};
-  const auto& formals = call.op.schema().arguments();
+      c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str()), name, {}, {}};
+  const auto& formals = call.op->schema().arguments();
   for (size_t i = 0; i < formals.size(); ++i) {
     const c10::Argument& f = formals[i];
     if (i < args.size()) {
@@ -71,6 +71,28 @@ uint32_t OpaqueTable::add(const std::string& name, const std::string& overload,
   }
   calls_.push_back(std::move(call));
   return static_cast<uint32_t>(calls_.size() - 1);
+}
+
+uint32_t OpaqueTable::add_function(const std::string& name, py::object function,
+                                   const py::list& arguments) {
+  Argument all;
+  for (const py::handle& o : arguments) all.elements.push_back(element(o));
+  calls_.push_back({std::nullopt, name, {std::move(all)}, std::move(function)});
+  return static_cast<uint32_t>(calls_.size() - 1);
+}
+
+std::vector<at::Tensor> OpaqueTable::call_function(const Call& call,
+                                                   std::span<const at::Tensor> operands,
+                                                   std::span<const int64_t> symbols) {
+  py::gil_scoped_acquire gil;
+  py::list arguments;
+  for (const Element& e : call.args[0].elements) {
+    if (e.kind == Element::Operand)
+      arguments.append(operands[e.operand]);
+    else
+      arguments.append(e.size.eval(symbols));
+  }
+  return call.function(arguments).cast<std::vector<at::Tensor>>();
 }
 
 IValue OpaqueTable::load(const Argument& a, std::span<const at::Tensor> operands,
@@ -111,9 +133,10 @@ IValue OpaqueTable::load(const Argument& a, std::span<const at::Tensor> operands
 std::vector<at::Tensor> OpaqueTable::call(uint32_t index, std::span<const at::Tensor> operands,
                                           std::span<const int64_t> symbols) const {
   const Call& call = calls_.at(index);
+  if (!call.op) return call_function(call, operands, symbols);
   torch::jit::Stack stack;
   for (const Argument& a : call.args) stack.push_back(load(a, operands, symbols));
-  call.op.callBoxed(stack);
+  call.op->callBoxed(stack);
   std::vector<at::Tensor> out;
   for (const IValue& v : stack) {
     if (v.isTensor()) {

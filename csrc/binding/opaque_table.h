@@ -1,4 +1,5 @@
-// Prepared dispatcher calls of one program: operator, constants, and where operands go.
+// Prepared calls of one program: an operator of the dispatcher with its constants, or a Python
+// function (a higher-order operator with its graphs), and where operands go.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,7 +26,12 @@ class OpaqueTable {
   // not convert.
   uint32_t add(const std::string& name, const std::string& overload, const pybind11::tuple& args,
                const pybind11::dict& kwargs);
-  // Runs a call; all tensors among its results, lists flattened.
+  // A Python function over `arguments`: OperandSlots, Dims and ints, which it gets as tensors and
+  // ints. It returns a sequence of tensors.
+  uint32_t add_function(const std::string& name, pybind11::object function,
+                        const pybind11::list& arguments);
+  // Runs a call; all tensors among its results, lists flattened. What a function raises comes out
+  // as pybind11::error_already_set.
   std::vector<at::Tensor> call(uint32_t call, std::span<const at::Tensor> operands,
                                std::span<const int64_t> symbols) const;
   const std::string& name(uint32_t call) const { return calls_.at(call).name; }
@@ -43,12 +49,16 @@ class OpaqueTable {
     std::vector<Element> elements;
   };
   struct Call {
-    c10::OperatorHandle op;
+    std::optional<c10::OperatorHandle> op;
     std::string name;
     std::vector<Argument> args;
+    pybind11::object function;  // set: called instead of op, with the elements of args[0]
   };
   static Element element(const pybind11::handle& o);
   static Argument argument(const pybind11::handle& o, const c10::Argument& formal);
+  static std::vector<at::Tensor> call_function(const Call& call,
+                                               std::span<const at::Tensor> operands,
+                                               std::span<const int64_t> symbols);
   static c10::IValue load(const Argument& a, std::span<const at::Tensor> operands,
                           std::span<const int64_t> symbols);
   std::vector<Call> calls_;

@@ -8,18 +8,19 @@ struct Row {
   std::string_view name, reason;
 };
 constexpr Row kRows[] = {
-#define DISPATCHED(name, reason) {#name, reason},
+#define DISPATCHED(name, reason) {"aten." #name, reason},
+#define HIGHER_ORDER(name, reason) {"higher_order." #name, reason},
 #include "program/library_dispatched.def"
+#undef HIGHER_ORDER
 #undef DISPATCHED
 };
-constexpr std::string_view kSpace = "aten.";
 
 }  // namespace
 
 std::string_view dispatched_reason(std::string_view target) {
-  if (!target.starts_with(kSpace)) return {};
-  target.remove_prefix(kSpace.size());
-  const std::string_view name = target.substr(0, target.find('.'));
+  const size_t space = target.find('.');
+  if (space == std::string_view::npos) return {};
+  const std::string_view name = target.substr(0, target.find('.', space + 1));  // no overload
   for (const Row& row : kRows)
     if (row.name == name) return row.reason;
   return {};

@@ -1,12 +1,12 @@
-// ATen operators that are library calls although no plan names them (library_dispatched.def).
+// Operators that are library calls although no plan names them (library_dispatched.def).
 #pragma once
 
 #include <string_view>
 
 namespace poot::program {
 
-// Why an operator ("aten.sort.stable", or without its overload) is a library call although it goes
-// through the dispatcher; empty for one that is a fallback.
+// Why an operator ("aten.sort.stable", or without its overload; "higher_order.cond") is a library
+// call although it goes through the dispatcher; empty for one that is a fallback.
 std::string_view dispatched_reason(std::string_view target);
 
 }  // namespace poot::program

@@ -179,9 +179,9 @@ def test_weights_are_named_by_their_path():
     seen = []
     real = poot_torch.backend.import_graph
 
-    def spy(gm, kind, weights, *rest):
+    def spy(gm, kind, weights, *rest, **keywords):
         seen.extend(weights.values())
-        return real(gm, kind, weights, *rest)
+        return real(gm, kind, weights, *rest, **keywords)
 
     torch._dynamo.reset()
     with torch.no_grad(), mock.patch.object(poot_torch.backend, "import_graph", spy):
