@@ -20,7 +20,7 @@ from torch._dynamo.utils import counters
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import _C, decompositions, foreach, higher_order, report
+from . import _C, decompositions, foreach, higher_order, report, unused_draws
 from . import options as _options
 from .dispatch import Fallback, WholeGraph
 from .errors import PootError, StrictError
@@ -42,13 +42,14 @@ def poot(
     opts = _options.parse(mode, options)
     region = report.begin_region(gm)
     higher_order.expand(gm)
+    region.kept_draws = unused_draws.keep(gm)
 
     def compiler(kind: str) -> Callable[..., Any]:
         paths = _weight_paths(gm) if kind != "backward" else {}
         return functools.partial(_compile, kind=kind, opts=opts, region=region, paths=paths)
 
     # A fresh aot_autograd object for each graph: it stores and overwrites its keywords.
-    return aot_autograd(
+    compiled = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
@@ -56,6 +57,7 @@ def poot(
         decompositions=decompositions.table() | (foreach.table() if foreach.present(gm) else {}),
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
+    return unused_draws.without(len(region.kept_draws), compiled) if region.kept_draws else compiled
 
 
 def _reset() -> None:

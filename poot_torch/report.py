@@ -92,6 +92,7 @@ class Region:
     break_reason: str
     break_sources: list[str]
     graphs: list[GraphReport] = dataclasses.field(default_factory=list)
+    kept_draws: list[str] = dataclasses.field(default_factory=list)  # source lines of unused draws
 
     def begin_graph(self, kind: str, gm: torch.fx.GraphModule) -> GraphReport:
         nodes = sum(n.op == "call_function" for n in gm.graph.nodes)
@@ -108,6 +109,7 @@ class Region:
             "compile_id": self.compile_id,
             "recompilation": self.recompilation,
             "recompile_reason": _recompile_reason(self.compile_id) if self.recompilation else "",
+            "kept_draws": self.kept_draws,
             "break": {"reason": self.break_reason, "sources": self.break_sources} if self.break_reason else None,
         }
 
