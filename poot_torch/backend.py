@@ -140,7 +140,9 @@ def _compile(
     try:
         with entry.phase("import"):
             donated = _donated(gm) if kind == "backward" else []
-            imported = import_graph(gm, kind, _weights(gm, paths), donated, compile_body=compile_body)
+            imported = import_graph(
+                gm, kind, _weights(gm, paths), donated, compile_body=compile_body, fast_random=opts.fast_random
+            )
         if opts.target not in ("auto", imported.device.type):
             raise WholeGraph(f"tensors on {imported.device}, the option target names {opts.target!r}")
         if imported.device.type == "cuda":

@@ -85,6 +85,15 @@ class Dispatched:
         outs = self._emit(str(target), draws(target), operands, results, call, reason, traced, source)
         return _shaped(outs, val)
 
+    def seed(self) -> Val:
+        """A 0-d i64 from eager's generator."""
+        kwargs = {"dtype": torch.int64, "device": self.device}
+        call = self.table.add("aten::randint", "low", (-(1 << 62), 1 << 62, []), kwargs)
+        result = torch.empty((), dtype=torch.int64, device="meta")
+        reason = "the seed of the draws in kernels"
+        (seed,) = self._emit("aten.randint.low", True, [], [result], call, reason, {}, "")
+        return seed
+
     def higher_order(
         self,
         node: torch.fx.Node,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -114,6 +114,9 @@ class Emitter:
         self.meta: Any = None
         self._ramps: dict[_C.Value, int | None] = {}
         self.args_meta: list[Any] = []  # fake tensors of the node's tensor arguments, in order
+        self.make_seed: Callable[[], Val] | None = None
+        self._seed: Val | None = None
+        self._draws = 0
 
     # ---- results the node must have
 
@@ -306,6 +309,20 @@ class Emitter:
         if start == 0 and step == 1 and end == x.shape[axis]:
             return x
         return self.emit("slice", x, axis=axis, start=start, end=end, step=step)
+
+    # ---- draws inside kernels
+
+    def seed(self) -> Val:
+        """A 0-d i64, other at each call of the graph."""
+        if self._seed is None:
+            assert self.make_seed is not None
+            self._seed = self.make_seed()
+        return self._seed
+
+    def next_draw(self) -> int:
+        """Numbers the draws that share the seed."""
+        self._draws += 1
+        return self._draws - 1
 
     # ---- reductions
 

@@ -22,6 +22,7 @@ from .emitter import DTYPE_NAMES, KERNEL_DTYPES, Declined, Emitter, Val
 from .errors import InvalidGraph
 from .graph_facts import device_of, is_host_number, is_token, view_base
 from .lowerings import FIRST_RESULT, registry
+from .lowerings.random import DRAWN
 from .provenance import source_line
 from .symbols import Symbols, Unbindable
 from .trees import leaves, mapped
@@ -53,10 +54,11 @@ def import_graph(
     donated: Collection[int] = (),
     *,
     compile_body: CompileBody,
+    fast_random: bool = False,
 ) -> Imported:
     """`weights` maps argument positions to the parameter's path; `donated` are positions of arguments that nobody
     reads after the call, whose memory the graph may take over; `compile_body` compiles the graphs that higher-order
-    operators hold.
+    operators hold; `fast_random` draws in kernels.
 
     Raises WholeGraph, with the graph untouched.
     """
@@ -64,7 +66,7 @@ def import_graph(
     folded: dict[str, torch.Tensor] = {}
     while True:
         try:
-            imported = _Importer(gm, name, weights, folded, compile_body).run()
+            imported = _Importer(gm, name, weights, folded, compile_body, fast_random).run()
         except _Folded as found:
             folded[found.node] = found.tensor
         else:
@@ -89,6 +91,7 @@ class _Importer:
         weights: Mapping[int, str],
         folded: Mapping[str, torch.Tensor],
         compile_body: CompileBody,
+        fast_random: bool,
     ) -> None:
         self.gm = gm
         self.weights = weights
@@ -99,12 +102,13 @@ class _Importer:
         self.device = device_of(gm)
         self.dispatched = Dispatched(self.emitter, self.device)
         self.compile_body = compile_body
+        self.emitter.make_seed = self.dispatched.seed
         self.env: dict[torch.fx.Node, Any] = {}
         self.args: dict[torch.fx.Node, int] = {}  # positions of tensor arguments
         self.inputs: dict[torch.fx.Node, _C.Value] = {}  # their values on entry
         self.writes: dict[torch.fx.Node, Val] = {}  # argument -> what its buffer becomes
         self.constants = Constants(gm, self.emitter, self.signature, self.device, folded)
-        self.lowerings = registry()
+        self.lowerings = {**registry(), **DRAWN} if fast_random else registry()
 
     def run(self) -> Imported:
         nodes = list(self.gm.graph.nodes)

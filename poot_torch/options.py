@@ -44,6 +44,9 @@ class Options:
     output_pool: bool = True
     """Keep the memory of large results that died for later calls."""
 
+    fast_random: bool = False
+    """Draw numbers inside kernels: one seed gives the same numbers again, but not eager's."""
+
     def compile_options(self) -> dict[str, Any]:
         """What `_C.compile` takes."""
         return {
