@@ -20,7 +20,7 @@ from torch._dynamo.utils import counters
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import _C, decompositions, foreach, higher_order, report, unused_draws
+from . import _C, decompositions, foreach, higher_order, report, segments, unused_draws
 from . import options as _options
 from .dispatch import Fallback, WholeGraph
 from .errors import PootError, StrictError
@@ -128,8 +128,12 @@ def _compile(
     opts: _options.Options,
     region: report.Region,
     paths: Mapping[int, str],
+    segment: bool = False,
 ) -> Callable[..., Any]:
-    """Compiles one ATen graph; returns a boxed callable: one list in, one list out."""
+    """Compiles one ATen graph, or a segment of one; returns a boxed callable: one list in, one list out."""
+    if not segment and segments.makes_sizes(gm):
+        each = functools.partial(_compile, kind=kind, opts=opts, region=region, paths=paths, segment=True)
+        return segments.compile_segments(gm, lambda part: each(part, []), region)
     entry = region.begin_graph(kind, gm)
 
     @functools.cache  # an import that starts again meets the same graphs
@@ -139,7 +143,7 @@ def _compile(
     counters["poot"][f"graphs:{kind}"] += 1
     try:
         with entry.phase("import"):
-            donated = _donated(gm) if kind == "backward" else []
+            donated = _donated(gm) if kind == "backward" and not segment else []
             imported = import_graph(
                 gm, kind, _weights(gm, paths), donated, compile_body=compile_body, fast_random=opts.fast_random
             )

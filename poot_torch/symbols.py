@@ -13,6 +13,8 @@ import torch
 
 from . import _C
 
+_DATA_DEPENDENT_HINT = 1024  # a likely value of a size that depends on data
+
 
 class Unbindable(Exception):
     """A size that no argument determines, or arithmetic that Dim cannot express."""
@@ -56,15 +58,15 @@ class Symbols:
 
     def _fresh(self, sym: torch.SymInt) -> Any:
         expr = sym.node.expr
-        if any(str(s).startswith(("u", "zf", "zuf")) for s in expr.free_symbols):
-            raise Unbindable(f"data-dependent size {expr}")
+        if any(str(s).startswith(("zf", "zuf")) for s in expr.free_symbols):
+            raise Unbindable(f"a number that depends on data: {expr}")
         env = sym.node.shape_env
         bounds = env.bound_sympy(expr)
         lo = int(bounds.lower) if bounds.lower.is_Integer else 0
         hi = int(bounds.upper) if bounds.upper.is_Integer else None
         hint = sym.node.hint
-        if hint is None:
-            raise Unbindable(f"size {expr} has no hint")
+        if hint is None:  # it depends on data
+            hint = min(max(lo, _DATA_DEPENDENT_HINT), hi or _DATA_DEPENDENT_HINT)
         self._bound[expr] = self._builder.add_symbol(max(lo, 0), hi, int(hint))
         return self._bound[expr]
 
