@@ -172,7 +172,13 @@ def _compile(
 def _build(imported: Imported, opts: _options.Options, entry: report.GraphReport) -> Callable[..., Any]:
     start = time.perf_counter()
     run, native = _C.compile(
-        imported.graph, imported.signature, imported.calls, device=str(imported.device), **opts.compile_options()
+        imported.graph,
+        imported.signature,
+        imported.calls,
+        device=str(imported.device),
+        complex_args=imported.complex_args,
+        complex_results=imported.complex_results,
+        **opts.compile_options(),
     )
     entry.finish(native, (time.perf_counter() - start) * 1e3)
     counters["poot"]["kernels"] += len(native.get("kernels", ()))

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from . import _C
+from .complex_pairs import Pairs, part_dtype
 from .dispatch import WholeGraph
-from .emitter import DTYPE_NAMES, KERNEL_DTYPES, Emitter, Val
+from .emitter import DTYPE_NAMES, ComplexVal, Emitter, Val
 from .provenance import source_line
 
 
@@ -21,13 +22,15 @@ class Constants:
         self,
         gm: torch.fx.GraphModule,
         emitter: Emitter,
+        pairs: Pairs,
         signature: _C.Signature,
         device: torch.device,
         folded: Mapping[str, torch.Tensor],
     ) -> None:
         self.gm, self.emitter, self.signature, self.device = gm, emitter, signature, device
+        self._pairs = pairs
         self._folded = folded
-        self._values: dict[str, Val] = {}  # by attribute or node name
+        self._values: dict[str, Val | ComplexVal] = {}  # by attribute or node name
 
     def embed(self, nodes: list[torch.fx.Node]) -> None:
         """Every constant of more than one element becomes an input; call it before the first equation."""
@@ -41,13 +44,13 @@ class Constants:
     def attribute(self, node: torch.fx.Node) -> Any:
         """The value of a get_attr node: a Val, or the graph that a higher-order operator takes."""
         held = self._get(node)
-        return held if isinstance(held, torch.fx.GraphModule) else self._literal(str(node.target), self._tensor(node))
+        return held if isinstance(held, torch.fx.GraphModule) else self._value(str(node.target), self._tensor(node))
 
     def is_folded(self, node: torch.fx.Node) -> bool:
         return node.name in self._folded
 
-    def folded(self, node: torch.fx.Node) -> Val:
-        return self._literal(node.name, self._folded[node.name])
+    def folded(self, node: torch.fx.Node) -> Val | ComplexVal:
+        return self._value(node.name, self._folded[node.name])
 
     def _get(self, node: torch.fx.Node) -> Any:
         return operator.attrgetter(str(node.target))(self.gm)
@@ -62,17 +65,32 @@ class Constants:
         return tensor
 
     def _embed(self, key: str, tensor: torch.Tensor) -> None:
-        if key in self._values or (tensor.numel() == 1 and tensor.dtype in KERNEL_DTYPES):
+        if key in self._values or tensor.numel() == 1:
             return
+        tensor = tensor.detach().cpu().resolve_conj()
+        if tensor.is_complex():
+            tensor = torch.view_as_real(tensor)
         value = self.emitter.builder.input(DTYPE_NAMES[tensor.dtype], list(tensor.shape), storage="const")
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        flat = tensor.contiguous().reshape(-1)
         data = flat.view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
         self.signature.constant(value, data)
         self._values[key] = self.emitter.wrap(value)
 
-    def _literal(self, key: str, tensor: torch.Tensor) -> Val:
+    def _value(self, key: str, tensor: torch.Tensor) -> Val | ComplexVal:
         """An embedded array, or a literal for one element."""
-        if key not in self._values:
-            with torch.utils._python_dispatch._disable_current_modes():
-                self._values[key] = self.emitter.full(tensor.detach().item(), tensor.shape, tensor.dtype)
-        return self._values[key]
+        found = self._values.get(key)
+        if found is None:
+            found = self._literal(tensor)
+        elif tensor.is_complex() and isinstance(found, Val):
+            found = self._pairs.split(found)
+        self._values[key] = found
+        return found
+
+    def _literal(self, tensor: torch.Tensor) -> Val | ComplexVal:
+        with torch.utils._python_dispatch._disable_current_modes():
+            number = tensor.detach().item()
+        if not tensor.is_complex():
+            return self.emitter.full(number, tensor.shape, tensor.dtype)
+        dtype = part_dtype(tensor.dtype)
+        re, im = (self.emitter.full(part, tensor.shape, dtype) for part in (number.real, number.imag))
+        return ComplexVal(re, im)

@@ -11,6 +11,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from . import own_decompositions, sampling
+
 _NAMES = (
     # losses
     "nll_loss_forward",
@@ -120,6 +122,7 @@ _NAMES = (
     "heaviside",
     "xlogy",
     "dist",
+    "_euclidean_dist",
     "trace",
     "diag_embed",
     "new_full",
@@ -129,6 +132,9 @@ _NAMES = (
     "softshrink",
     "_prelu_kernel",
     "rrelu_with_noise_functional",
+    "rrelu_with_noise_backward",
+    "_batch_norm_with_update_functional",
+    "batch_norm_backward",
 )
 
 
@@ -144,6 +150,8 @@ def table() -> dict[Any, Callable[..., Any]]:
     whole = get_decompositions([pool]).get(pool)
     if whole is not None:
         found[pool] = _unless_tiled(whole)
+    found.update(own_decompositions.OWN)
+    found.update(sampling.OWN)
     return found
 
 

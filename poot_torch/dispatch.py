@@ -13,7 +13,8 @@ import torch
 
 from . import _C
 from .bodies import CompileBody, bind
-from .emitter import DTYPE_NAMES, Emitter, Val
+from .complex_pairs import Pairs, pair_shape, pair_strides, part_dtype
+from .emitter import DTYPE_NAMES, ComplexVal, Emitter, Val
 from .provenance import source_line
 from .trees import leaves, mapped
 
@@ -53,8 +54,9 @@ def draws(target: Any) -> bool:
 class Dispatched:
     """The prepared calls of one graph."""
 
-    def __init__(self, emitter: Emitter, device: torch.device) -> None:
+    def __init__(self, emitter: Emitter, pairs: Pairs, device: torch.device) -> None:
         self.emitter = emitter
+        self.pairs = pairs
         self.device = device
         self.table = _C.OpaqueTable()
         self.fallbacks: list[Fallback] = []
@@ -77,13 +79,13 @@ class Dispatched:
         if target in _UNTRUSTED:
             raise WholeGraph("traced sizes are not those of its results", str(target), source)
         results = self._tensors(val, target, source)
-        operands, prepared = _template(args, kwargs)
+        operands, dtypes, prepared = self._template(args, kwargs)
         try:
             call = self.table.add(target._schema.name, target._schema.overload_name, *prepared)
         except (RuntimeError, TypeError) as e:
             raise WholeGraph(str(e).splitlines()[0], str(target), source) from e
-        outs = self._emit(str(target), draws(target), operands, results, call, reason, traced, source)
-        return _shaped(outs, val)
+        outs = self._emit(str(target), draws(target), operands, dtypes, results, call, reason, traced, source)
+        return self._shaped(outs, val)
 
     def seed(self) -> Val:
         """A 0-d i64 from eager's generator."""
@@ -91,7 +93,7 @@ class Dispatched:
         call = self.table.add("aten::randint", "low", (-(1 << 62), 1 << 62, []), kwargs)
         result = torch.empty((), dtype=torch.int64, device="meta")
         reason = "the seed of the draws in kernels"
-        (seed,) = self._emit("aten.randint.low", True, [], [result], call, reason, {}, "")
+        (seed,) = self._emit("aten.randint.low", True, [], [], [result], call, reason, {}, "")
         return seed
 
     def higher_order(
@@ -108,17 +110,30 @@ class Dispatched:
         stays at its place among other effects."""
         name, source = f"higher_order.{target.name()}", source_line(node)
         results = self._tensors(val, name, source)
-        operands, (args, kwargs) = _template(args, kwargs)
+        operands, dtypes, (args, kwargs) = self._template(args, kwargs)
         places, function = bind(target, args, kwargs, compile_body)
         call = self.table.add_function(name, function, places)
         reason = "PyTorch's implementation around compiled graphs"
-        return _shaped(self._emit(name, True, operands, results, call, reason, traced, source), val)
+        outs = self._emit(name, True, operands, dtypes, results, call, reason, traced, source)
+        return self._shaped(outs, val)
+
+    def _shaped(self, outs: tuple[Val, ...], val: Any) -> Any:
+        """The values in the place of the tensors among fake results."""
+        values = iter(outs)
+
+        def result(t: Any) -> Any:
+            if not isinstance(t, torch.Tensor):
+                return None
+            return self.pairs.split(next(values)) if t.is_complex() else next(values)
+
+        return mapped(result, val)
 
     def _emit(
         self,
         target: str,
         effect: bool,
         operands: list[Val],
+        dtypes: list[torch.dtype],
         results: list[torch.Tensor],
         call: int,
         reason: str,
@@ -127,10 +142,10 @@ class Dispatched:
     ) -> tuple[Val, ...]:
         """The opaque equation; a fallback is recorded."""
         if not _C.dispatched_reason(target):
-            dtypes = tuple(DTYPE_NAMES[o.dtype] for o in operands)
-            self.fallbacks.append(Fallback(target, dtypes, reason, source))
+            self.fallbacks.append(Fallback(target, tuple(DTYPE_NAMES[d] for d in dtypes), reason, source))
         dims = self.emitter.symbols.dims
-        shapes = [dims(t.shape) for t in results]
+        shapes = [pair_shape(dims(t.shape)) if t.is_complex() else dims(t.shape) for t in results]
+        layouts = [pair_strides(dims(t.stride())) if t.is_complex() else dims(t.stride()) for t in results]
         strides: dict[str, Any] = {}
         if all(o.id in traced and len(traced[o.id]) == len(o.shape) for o in operands):
             strides["in_strides"] = [d for o in operands for d in traced[o.id]]
@@ -139,12 +154,12 @@ class Dispatched:
             *operands,
             target=target,
             call=call,
-            out_dtypes=[_DTYPE_NUMBERS[t.dtype] for t in results],
+            out_dtypes=[_DTYPE_NUMBERS[part_dtype(t.dtype)] for t in results],
             out_shapes=[d for s in shapes for d in s],
             out_ranks=[len(s) for s in shapes],
             effect=effect,
             reason=reason,
-            out_strides=[d for t in results for d in dims(t.stride())],
+            out_strides=[d for s in layouts for d in s],
             **strides,
         )
 
@@ -161,24 +176,21 @@ class Dispatched:
             found.append(t)
         return found
 
+    def _template(self, args: Any, kwargs: Any) -> tuple[list[Val], list[torch.dtype], tuple[Any, Any]]:
+        """(operands, their dtypes in PyTorch, arguments with a slot in the place of each)."""
+        slots: dict[_C.Value, int] = {}
+        operands: list[Val] = []
+        dtypes: list[torch.dtype] = []
 
-def _shaped(outs: tuple[Val, ...], val: Any) -> Any:
-    """The values in the place of the tensors among fake results."""
-    values = iter(outs)
-    return mapped(lambda t: next(values) if isinstance(t, torch.Tensor) else None, val)
+        def slot(a: Any) -> Any:
+            if not isinstance(a, (Val, ComplexVal)):
+                return a
+            operand = a if isinstance(a, Val) else self.pairs.join(a)
+            if operand.id not in slots:
+                slots[operand.id] = len(operands)
+                operands.append(operand)
+                dtypes.append(a.dtype)
+            return _C.OperandSlot(slots[operand.id], isinstance(a, ComplexVal))
 
-
-def _template(args: Any, kwargs: Any) -> tuple[list[Val], tuple[Any, Any]]:
-    """(operands, arguments with a slot in the place of each)."""
-    slots: dict[_C.Value, int] = {}
-    operands: list[Val] = []
-
-    def slot(a: Any) -> Any:
-        if not isinstance(a, Val):
-            return a
-        if a.id not in slots:
-            slots[a.id] = len(operands)
-            operands.append(a)
-        return _C.OperandSlot(slots[a.id])
-
-    return operands, (tuple(mapped(slot, a) for a in args), {k: mapped(slot, a) for k, a in kwargs.items()})
+        prepared = tuple(mapped(slot, a) for a in args), {k: mapped(slot, a) for k, a in kwargs.items()}
+        return operands, dtypes, prepared

@@ -68,6 +68,28 @@ class Val:
         return len(self.shape)
 
 
+@dataclasses.dataclass(frozen=True)
+class ComplexVal:
+    """A complex tensor as its real and imaginary parts, which the IR knows only apart."""
+
+    re: Val
+    im: Val
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return COMPLEX[self.re.dtype]
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return self.re.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.re.ndim
+
+
+COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+PART_OF = {whole: part for part, whole in COMPLEX.items()}
 Number = bool | int | float
 _PROTOTYPES = {
     (dtype, dimensioned): torch.empty((1,) if dimensioned else (), dtype=dtype, device="meta")

@@ -16,12 +16,13 @@ import torch
 
 from . import _C
 from .bodies import CompileBody, describe_draws
+from .complex_pairs import Pairs, pair_shape, pair_strides, part_dtype
 from .constants import Constants
 from .dispatch import Dispatched, Fallback, WholeGraph, draws
-from .emitter import DTYPE_NAMES, KERNEL_DTYPES, Declined, Emitter, Val
+from .emitter import DTYPE_NAMES, ComplexVal, Declined, Emitter, Val
 from .errors import InvalidGraph
 from .graph_facts import device_of, is_host_number, is_token, view_base
-from .lowerings import FIRST_RESULT, registry
+from .lowerings import FIRST_RESULT, complex_numbers, registry
 from .lowerings.random import DRAWN
 from .provenance import source_line
 from .symbols import Symbols, Unbindable
@@ -45,6 +46,8 @@ class Imported:
     calls: _C.OpaqueTable
     fallbacks: list[Fallback]
     device: torch.device
+    complex_args: list[int]
+    complex_results: list[int]
 
 
 def import_graph(
@@ -98,16 +101,19 @@ class _Importer:
         self.builder = _C.Builder(name)
         self.symbols = Symbols(self.builder)
         self.emitter = Emitter(self.builder, self.symbols)
+        self.pairs = Pairs(self.emitter)
         self.signature = _C.Signature()
         self.device = device_of(gm)
-        self.dispatched = Dispatched(self.emitter, self.device)
+        self.dispatched = Dispatched(self.emitter, self.pairs, self.device)
         self.compile_body = compile_body
         self.emitter.make_seed = self.dispatched.seed
+        self.complex_args: list[int] = []  # by position
+        self.complex_results: list[int] = []
         self.env: dict[torch.fx.Node, Any] = {}
         self.args: dict[torch.fx.Node, int] = {}  # positions of tensor arguments
         self.inputs: dict[torch.fx.Node, _C.Value] = {}  # their values on entry
-        self.writes: dict[torch.fx.Node, Val] = {}  # argument -> what its buffer becomes
-        self.constants = Constants(gm, self.emitter, self.signature, self.device, folded)
+        self.writes: dict[torch.fx.Node, Val | ComplexVal] = {}  # argument -> what its buffer becomes
+        self.constants = Constants(gm, self.emitter, self.pairs, self.signature, self.device, folded)
         self.lowerings = {**registry(), **DRAWN} if fast_random else registry()
 
     def run(self) -> Imported:
@@ -127,7 +133,13 @@ class _Importer:
         except Unbindable as e:
             raise WholeGraph(str(e)) from e
         return Imported(
-            self.builder.finish(), self.signature, self.dispatched.table, self.dispatched.fallbacks, self.device
+            self.builder.finish(),
+            self.signature,
+            self.dispatched.table,
+            self.dispatched.fallbacks,
+            self.device,
+            self.complex_args,
+            self.complex_results,
         )
 
     # ---- arguments
@@ -161,18 +173,25 @@ class _Importer:
             raise WholeGraph(f"argument {node.name} on {val.device} in a graph on {self.device}")
         if written and val.device != self.device:
             raise WholeGraph(f"write to {node.name}, a number on {val.device}")
-        if val.layout is not torch.strided or val.dtype not in DTYPE_NAMES or val.is_conj() or val.is_neg():
+        if val.layout is not torch.strided or val.dtype not in DTYPE_NAMES or val.is_neg():
             raise WholeGraph(f"argument {node.name} of {val.dtype}, {val.layout}")
+        if val.is_conj() and written:
+            raise WholeGraph(f"write to {node.name}, a conjugate view")
         path = self.weights.get(position)
+        shape, strides = self.symbols.dims(val.shape), self.symbols.dims(val.stride())
+        if val.is_complex():
+            shape, strides = pair_shape(shape), pair_strides(strides)
+            self.complex_args.append(position)
         value = self.builder.input(
-            DTYPE_NAMES[val.dtype],
-            self.symbols.dims(val.shape),
-            strides=self.symbols.dims(val.stride()),
+            DTYPE_NAMES[part_dtype(val.dtype)],
+            shape,
+            strides=strides,
             storage="state" if written else "device",
             identity=("weight", path) if path and not written else ("named", node.name),
         )
         self.signature.tensor_arg(value)
-        self.env[node] = self.emitter.wrap(value)
+        whole = self.emitter.wrap(value)
+        self.env[node] = whole  # split into parts when every input is there
         self.args[node], self.inputs[node] = position, value
 
     # ---- nodes
@@ -183,6 +202,8 @@ class _Importer:
         value = self.env[node]
         if isinstance(value, Unbindable):
             raise value
+        if node in self.args and isinstance(value, Val) and node.meta["val"].is_complex():
+            value = self.env[node] = self.pairs.split(value)
         return value
 
     def _call(self, node: torch.fx.Node) -> None:
@@ -228,11 +249,9 @@ class _Importer:
         if not isinstance(destination, torch.fx.Node) or destination not in self.args:
             raise WholeGraph("writes to a tensor that is not an argument", str(node.target), source_line(node))
         self._begin(node)
-        old: Val = self._value(destination)
+        old: Val | ComplexVal = self._value(destination)
         value = self._value(source) if isinstance(source, torch.fx.Node) else source
-        if not {old.dtype, getattr(value, "dtype", old.dtype)} <= KERNEL_DTYPES:
-            raise WholeGraph(f"write to an argument of {old.dtype}", str(node.target), source_line(node))
-        new = self.emitter.broadcast(self.emitter.value(value, old.dtype), old.shape)
+        new = complex_numbers.written(self.emitter, value, old)
         self.writes[destination] = new
         self.env[destination] = self.env[node] = new
 
@@ -250,11 +269,12 @@ class _Importer:
             self.env[node] = self.constants.folded(node)
             return
         args, kwargs = self._arguments(node)
-        operands = [a for a in leaves((args, kwargs)) if isinstance(a, Val)]
-        reason = self._unsuitable(node, operands)
+        operands = [a for a in leaves((args, kwargs)) if isinstance(a, (Val, ComplexVal))]
+        lowering = complex_numbers.choose(node.target, operands, node.meta["val"], self.lowerings)
+        reason = self._unsuitable(node, lowering)
         if reason is None:
             try:
-                result = self.lowerings[node.target](self.emitter, *args, **kwargs)
+                result = lowering(self.emitter, *args, **kwargs)
                 reason = self._mismatch(result, self._result(node))
             except Declined as e:
                 reason = str(e)
@@ -278,19 +298,16 @@ class _Importer:
             return val[:1]
         return val
 
-    def _unsuitable(self, node: torch.fx.Node, operands: list[Val]) -> str | None:
-        if node.target not in self.lowerings:
+    def _unsuitable(self, node: torch.fx.Node, lowering: Any) -> str | None:
+        if lowering is None:
+            if node.target in self.lowerings:
+                return "no lowering of complex numbers"
             return "draws from eager's random generator" if draws(node.target) else "no lowering"
         results = [t for t in leaves(self._result(node)) if isinstance(t, torch.Tensor)]
         for t in results:
             if t.device != self.device and t.ndim != 0:
                 raise WholeGraph(f"a tensor on {t.device}", str(node.target), source_line(node))
-        dtypes = [o.dtype for o in operands]
-        dtypes += [t.dtype for t in results]
-        for dtype in dtypes:
-            if dtype not in KERNEL_DTYPES:
-                return f"no kernels for {dtype}"
-        return None
+        return next((f"no kernels for {t.dtype}" for t in results if t.dtype not in DTYPE_NAMES), None)
 
     def _mismatch(self, result: Any, val: Any) -> str | None:
         """Why the lowered result is not what the fake tensors say, or None."""
@@ -335,8 +352,11 @@ class _Importer:
         traced: dict[_C.Value, Any] = {}
         for source in node.all_input_nodes:
             value = self.env.get(source)
-            if isinstance(value, Val):
-                traced.setdefault(value.id, self.symbols.dims(source.meta["val"].stride()))
+            if isinstance(value, (Val, ComplexVal)):
+                strides = self.symbols.dims(source.meta["val"].stride())
+                if isinstance(value, ComplexVal):
+                    value, strides = self.pairs.join(value), pair_strides(strides)
+                traced.setdefault(value.id, strides)
         return traced
 
     def _ordered(self, node: torch.fx.Node) -> None:
@@ -366,17 +386,21 @@ class _Importer:
         outputs = results if isinstance(results, (list, tuple)) else (results,)
         count = 0
         bases: dict[torch.fx.Node, int] = {}
-        for out in outputs:
+        for position, out in enumerate(outputs):
             value = self._value(out) if isinstance(out, torch.fx.Node) else out
             if value is None:
                 self.signature.none_result()
-            elif isinstance(value, Val):
+            elif isinstance(value, (Val, ComplexVal)):
                 if out not in self.args and out.meta["val"].device != self.device:
                     raise WholeGraph(f"result on {out.meta['val'].device} of a graph on {self.device}")
                 if out in self.args:
                     self.signature.arg_result(self.args[out])
                     continue
                 strides = self.symbols.dims(out.meta["val"].stride()) if out.op != "get_attr" else None
+                if isinstance(value, ComplexVal):
+                    strides = None if strides is None else pair_strides(strides)
+                    value = self.pairs.join(value)
+                    self.complex_results.append(position)
                 self.builder.output(value.id, strides=strides)
                 base = view_base(out)
                 self.signature.tensor_result(count, bases.setdefault(base, len(bases)), base in self.args)
@@ -386,7 +410,8 @@ class _Importer:
             else:
                 raise WholeGraph(f"result of type {type(value).__name__}")
         for argument, value in self.writes.items():
-            self.builder.output(value.id, "state", self.inputs[argument])
+            whole = self.pairs.join(value) if isinstance(value, ComplexVal) else value
+            self.builder.output(whole.id, "state", self.inputs[argument])
 
 
 def _text(shape: tuple[Any, ...]) -> str:

@@ -1,9 +1,10 @@
-"""The process that runs cases, so that a crash or a hang in one costs only that case.
+"""The process that runs cases, so that a crash or a hang costs only those that were running.
 
     python -m qualification.case_worker SUITE BACKEND
 
-Reads one request a line on standard input, {"subject", "dtype", "mode", "limit", "start"}, and answers with lines
-{"begin": case}, {"result": {…}} for each sample, then {"end": why} with why empty or what the database refused.
+Reads one request a line on standard input, {"groups": [[subject, dtype, mode, start, limit], …], "most": cases to run
+at once}, all groups of one mode. Answers with lines {"begin": [case, …]} before cases run, {"result": {…}} for each,
+{"end": number of the group, "at": sample, "why": what the database refused, or ""} for each group, {"done": true}.
 """
 
 from __future__ import annotations
@@ -20,31 +21,56 @@ import torch
 from qualification.cases import Group, Suite
 
 
+class Session:
+    """Serves one request."""
+
+    def __init__(self, suite: Suite, against: str, answers: Any, request: dict[str, Any]) -> None:
+        self._suite, self._against, self._answers = suite, against, answers
+        self._groups = [(Group(s, dtype, mode, limit), start) for s, dtype, mode, start, limit in request["groups"]]
+        self._most = request["most"] if suite.together else 1
+        self._names: list[str] = []
+        self._runs: list[Any] = []
+        self._ends: list[dict[str, Any]] = []
+
+    def serve(self) -> None:
+        for number, (group, start) in enumerate(self._groups):
+            why, at = "", start
+            try:
+                for index, run in self._suite.runs(group, start, self._against):
+                    self._names.append(group.case(index))
+                    self._runs.append(run)
+                    at = index + 1
+                    if len(self._runs) == self._most:
+                        self._run()
+            except Exception as e:
+                why = f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
+            self._ends.append({"end": number, "at": at, "why": why})
+        self._run()
+        self._say(done=True)
+
+    def _run(self) -> None:
+        if self._runs:
+            self._say(begin=self._names)
+            runs, self._names, self._runs = self._runs, [], []
+            together = self._suite.together
+            for result in together(runs, self._against) if together else (run() for run in runs):
+                self._say(result=dataclasses.asdict(result))
+        for end in self._ends:
+            self._say(**end)
+        self._ends = []
+
+    def _say(self, **line: Any) -> None:
+        self._answers.write(json.dumps(line) + "\n")
+
+
 def main() -> int:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what cases print must not mix with the answers
     torch.set_num_threads(1)
     suite: Suite = importlib.import_module(f"qualification.{sys.argv[1]}").SUITE
-    against = sys.argv[2]
-
-    def answer(**line: Any) -> None:
-        answers.write(json.dumps(line) + "\n")
-
-    answer(ready=True)
+    answers.write(json.dumps({"ready": True}) + "\n")
     for line in sys.stdin:
-        request = json.loads(line)
-        start = request.pop("start")
-        group = Group(**request)
-        answer(begin=group.case(start))
-        why = ""
-        try:
-            for index, run in suite.runs(group, start, against):
-                answer(begin=group.case(index))
-                answer(result=dataclasses.asdict(run()))
-                answer(begin=group.case(index + 1))
-        except Exception as e:
-            why = f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
-        answer(end=why)
+        Session(suite, sys.argv[2], answers, json.loads(line)).serve()
     return 0
 
 

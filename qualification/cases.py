@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -46,7 +46,8 @@ class Suite:
     """What a subcommand of cases is made of. A worker process finds it as `qualification.NAME.SUITE`.
 
     `runs(group, start, against)` yields, from sample `start` on, each sample's index and what judges it; `against`
-    names the backend. `reproducer(group, index)` is a script that shows the case without the suite.
+    names the backend. `together(runs, against)` judges many of those at once, of any groups of one mode, in order.
+    `reproducer(group, index)` is a script that shows the case without the suite.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Suite:
     runs: Callable[[Group, int, str], Iterator[tuple[int, Callable[[], Result]]]]
     reproducer: Callable[[Group, int], str]
     timeout: float = 120.0  # seconds for one case
+    together: Callable[[list[Any], str], Iterator[Result]] | None = None
 
     def parse(self, name: str) -> tuple[Group, int]:
         """Raises ValueError for what is no case name."""

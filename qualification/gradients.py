@@ -20,17 +20,19 @@ def detached(tree: Any) -> Any:
     return pytree.tree_map(lambda t: t.detach() if isinstance(t, torch.Tensor) else t, tree)
 
 
+def cotangents(outs: list[torch.Tensor]) -> list[torch.Tensor]:
+    torch.manual_seed(SEED + 1)
+    wide = [torch.randn(t.shape, dtype=torch.complex128 if t.is_complex() else torch.float64) for t in outs]
+    return [c.to(t.dtype) for c, t in zip(wide, outs, strict=True)]
+
+
 def gradients(outputs: Any, args: Any) -> Any:
     """Of every tensor of `args` that wants one, against cotangents drawn from one seed."""
     outs = [t for t in tensors(outputs) if t.requires_grad]
     wanted = [t for t in tensors(args) if t.requires_grad]
-    torch.manual_seed(SEED + 1)
-    cotangents = [torch.randn(t.shape, dtype=torch.complex128 if t.is_complex() else torch.float64) for t in outs]
     if not outs or not wanted:
         return []
-    return torch.autograd.grad(
-        outs, wanted, [c.to(t.dtype) for c, t in zip(cotangents, outs, strict=True)], allow_unused=True
-    )
+    return torch.autograd.grad(outs, wanted, cotangents(outs), allow_unused=True)
 
 
 def equal(a: Outcome, b: Outcome) -> bool:

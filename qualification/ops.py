@@ -9,7 +9,7 @@ from __future__ import annotations
 from qualification import sweep
 from qualification.cases import Group, Suite
 from qualification.op_cases import scope
-from qualification.op_run import runs
+from qualification.op_run import runs, together
 
 _SCRIPT = '''"""{case}, without the suite: python THIS_FILE"""
 
@@ -52,7 +52,7 @@ def reproducer(group: Group, index: int) -> str:
     )
 
 
-SUITE = Suite("ops", __doc__, scope, runs, reproducer)
+SUITE = Suite("ops", __doc__, scope, runs, reproducer, together=together)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from qualification.cases import Group
 
-_REQUESTS = 200  # that one process serves, since Dynamo's memory grows
+Item = tuple[Group, int]  # and its first sample to run
+_CASES = 1500  # that one process serves, since Dynamo's memory grows
 
 
 class Died(Exception):
@@ -26,8 +27,10 @@ class Died(Exception):
 class Worker:
     """One process; started on first use and again after a death."""
 
-    def __init__(self, suite: str, against: str, timeout: float) -> None:
+    def __init__(self, suite: str, against: str, timeout: float, most: int = 1) -> None:
+        """`most`: cases that may run at once."""
         self.suite, self.against, self.timeout = suite, against, timeout
+        self._most = most
         self._process: subprocess.Popen[bytes] | None = None
         self._pending = b""
         self._served = 0
@@ -75,37 +78,74 @@ class Worker:
         line, _, self._pending = self._pending.partition(b"\n")
         return json.loads(line)
 
-    def run(self, group: Group, start: int = 0) -> Iterator[dict[str, Any]]:
-        """Results of the group's cases from `start`, as they come. A death costs the case that was running."""
-        failures = 0
-        while start < group.limit and failures < 3:
-            current = group.case(start)
+    def run(self, unit: list[Item]) -> Iterator[dict[str, Any] | Group]:
+        """Results of a unit's cases as they come, and each group when it is finished. A death costs the cases that
+        were running: each is tried again alone."""
+        todo = list(unit)
+        while todo:
+            running: list[str] = []
+            answered: set[str] = set()
+            rest = dict(todo)
             try:
-                for line in self._serve(group, start):
+                for line in self._serve(todo, self._most):
                     if "begin" in line:
-                        current = line["begin"]
-                        start = int(current.rsplit(":", 1)[1])
+                        running = line["begin"]
+                        for name in running:
+                            group, index = _place(name, rest)
+                            rest[group] = index + 1
                     elif "result" in line:
+                        answered.add(line["result"]["id"])
                         yield line["result"]
-                    elif line["end"]:
-                        yield {"id": group.case(start), "cls": "skipped", "reason": f"no samples: {line['end']}"}
+                    elif "end" in line:
+                        group = todo[line["end"]][0]
+                        rest.pop(group)
+                        if line["why"]:
+                            yield _row(group.case(line["at"]), "skipped", f"no samples: {line['why']}")
+                        yield group
                 return
             except Died as e:
-                failures += 1
-                yield {"id": current, "cls": "wrong", "reason": f"crash or hang: {e}"}
-                start += 1
+                if not running:
+                    yield from (_row(g.case(i), "wrong", f"crash or hang before the first case: {e}") for g, i in todo)
+                    return
+                for name in running:
+                    if name not in answered:
+                        yield self._alone(name, rest) if len(running) > 1 else _row(name, "wrong", _dead(e))
+                todo = list(rest.items())
 
-    def _serve(self, group: Group, start: int) -> Iterator[dict[str, Any]]:
-        if self._process is None or self._served >= _REQUESTS:
+    def _alone(self, name: str, groups: Iterable[Group]) -> dict[str, Any]:
+        group, index = _place(name, groups)
+        only = dataclasses.replace(group, limit=index + 1)
+        try:
+            found = [line["result"] for line in self._serve([(only, index)], 1) if "result" in line]
+            return found[0] if found else _row(name, "skipped", "there is no such sample")
+        except Died as e:
+            return _row(name, "wrong", _dead(e))
+
+    def _serve(self, unit: list[Item], most: int) -> Iterator[dict[str, Any]]:
+        if self._process is None or self._served >= _CASES:
             self.close()
             self._start()
         assert self._process is not None and self._process.stdin is not None
-        self._served += 1
-        request = dataclasses.asdict(group) | {"start": start}
-        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        groups = [[g.subject, g.dtype, g.mode, start, g.limit] for g, start in unit]
+        self._process.stdin.write(json.dumps({"groups": groups, "most": most}).encode() + b"\n")
         self._process.stdin.flush()
         while True:
             line = self._line(self.timeout)
+            self._served += "result" in line
             yield line
-            if "end" in line:
+            if "done" in line:
                 return
+
+
+def _dead(e: Died) -> str:
+    return f"crash or hang: {e}"
+
+
+def _place(name: str, groups: Iterable[Group]) -> tuple[Group, int]:
+    subject, dtype, mode, index = name.rsplit(":", 3)
+    (group,) = [g for g in groups if (g.subject, g.dtype, g.mode) == (subject, dtype, mode)]
+    return group, int(index)
+
+
+def _row(name: str, cls: str, reason: str) -> dict[str, Any]:
+    return {"id": name, "cls": cls, "reason": reason}

@@ -14,6 +14,7 @@ is 1 where something is wrong, or with --sample, where a case is not what the co
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -26,8 +27,9 @@ from typing import Any
 
 from qualification import table
 from qualification.cases import DTYPES, Group, Suite, narrowed
-from qualification.pool import Worker
+from qualification.pool import Item, Worker
 
+_UNIT = 48  # cases, roughly, that a worker is given at once
 BACKENDS = ("poot", "inductor", "aot_eager", "eager")
 
 
@@ -41,13 +43,17 @@ def _arguments(suite: Suite, argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--dtype", nargs="+", choices=list(DTYPES))
     parser.add_argument("--mode", nargs="+")
     parser.add_argument("--samples", type=int, help="at most so many samples of each subject, dtype and mode")
-    parser.add_argument("--shard", default="0/1", metavar="I/N", help="the I-th of N parts of the subjects")
+    parser.add_argument(
+        "--shard", default="0/1", metavar="I/N", help="the I-th of N parts of the subjects, or the list"
+    )
     parser.add_argument("--results", type=pathlib.Path, help="append each result to this file, one JSON object a line")
     parser.add_argument("--resume", action="store_true", help="skip what --results holds already")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no group after so long")
+    parser.add_argument("--batch", type=int, default=16, help="cases in one compiled function, where the suite can")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="worker processes")
     parser.add_argument("--timeout", type=float, default=suite.timeout, help="seconds for one case")
     parser.add_argument("--json", type=pathlib.Path, help="write the table to this file")
+    parser.add_argument("--page", type=pathlib.Path, help="write the table to this file as Markdown")
     parser.add_argument("--merge", nargs="+", type=pathlib.Path, metavar="RESULTS", help="only make the table of these")
     parser.add_argument("--case", metavar="ID", help="rerun one case and print its result")
     parser.add_argument("--reproduce", metavar="ID", help="print a script that shows the case without the suite")
@@ -58,29 +64,47 @@ def _arguments(suite: Suite, argv: list[str] | None) -> argparse.Namespace:
 
 
 def _selected(suite: Suite, args: argparse.Namespace) -> list[Group]:
-    index, _, count = args.shard.partition("/")
     found = narrowed(suite.scope(), only=args.only, dtypes=args.dtype, modes=args.mode, samples=args.samples)
-    names = list(dict.fromkeys(g.subject for g in found))
-    mine = set(names[int(index) :: int(count)])
+    mine = set(_part(list(dict.fromkeys(g.subject for g in found)), args.shard))
     return [g for g in found if g.subject in mine]
 
 
-def run(suite: Suite, work: list[tuple[Group, int]], args: argparse.Namespace) -> Iterator[dict[str, Any] | Group]:
+def _part(names: list[str], shard: str) -> list[str]:
+    index, _, count = shard.partition("/")
+    return names[int(index) :: int(count)]
+
+
+def units(suite: Suite, work: list[Item]) -> list[list[Item]]:
+    """What a worker is given at once: a group, or of a suite that runs cases together, groups of one mode with a few
+    dozen cases, none twice of a subject and dtype."""
+    if not suite.together:
+        return [[item] for item in work]
+    found: list[list[Item]] = []
+    open_units: dict[str, list[Item]] = {}
+    for group, start in work:
+        unit = open_units.get(group.mode)
+        twin = unit and any((g.subject, g.dtype) == (group.subject, group.dtype) for g, _ in unit)
+        if unit is None or twin or sum(min(g.limit - i, 8) for g, i in unit) >= _UNIT:
+            unit = open_units[group.mode] = []
+            found.append(unit)
+        unit.append((group, start))
+    return found
+
+
+def run(suite: Suite, work: list[Item], args: argparse.Namespace) -> Iterator[dict[str, Any] | Group]:
     """Results of the groups from their first open sample on; the group itself when it is finished."""
-    todo: queue.SimpleQueue[tuple[Group, int]] = queue.SimpleQueue()
+    todo: queue.SimpleQueue[list[Item]] = queue.SimpleQueue()
     done: queue.SimpleQueue[dict[str, Any] | Group | None] = queue.SimpleQueue()
     end = time.monotonic() + args.seconds
-    for item in work:
-        todo.put(item)
+    for unit in units(suite, work):
+        todo.put(unit)
 
     def serve() -> None:
-        worker = Worker(suite.name, args.against, args.timeout)
+        worker = Worker(suite.name, args.against, args.timeout, args.batch)
         try:
             while time.monotonic() < end:
-                group, start = todo.get_nowait()
-                for row in worker.run(group, start):
-                    done.put(row)
-                done.put(group)
+                for item in worker.run(todo.get_nowait()):
+                    done.put(item)
         except queue.Empty:
             pass
         finally:
@@ -99,7 +123,7 @@ def run(suite: Suite, work: list[tuple[Group, int]], args: argparse.Namespace) -
             yield got
 
 
-def unfinished(selected: list[Group], results: pathlib.Path | None) -> list[tuple[Group, int]]:
+def unfinished(selected: list[Group], results: pathlib.Path | None) -> list[Item]:
     """Groups with their first sample that `results` lacks; finished ones are left out."""
     if results is None or not results.exists():
         return [(g, 0) for g in selected]
@@ -122,25 +146,31 @@ def unfinished(selected: list[Group], results: pathlib.Path | None) -> list[tupl
     return work
 
 
-def _sweep(suite: Suite, args: argparse.Namespace) -> int:
-    selected = _selected(suite, args)
-    work = unfinished(selected, args.results if args.resume else None)
-    rows = table.read([args.results]) if args.resume and args.results and args.results.exists() else []
-    sink = args.results.open("a" if args.resume else "w") if args.results else None
+def _recorded(suite: Suite, work: list[Item], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Results as they come, those of an earlier run first, each written to the file."""
+    path: pathlib.Path | None = args.results
+    if args.resume and path and path.exists():
+        yield from table.read([path])
     finished = 0
-    for item in run(suite, work, args):
-        if isinstance(item, Group):
-            finished += 1
-            line: dict[str, Any] = {"finished": [item.subject, item.dtype, item.mode, item.limit]}
-        else:
-            rows.append(item)
-            line = item
-            _progress(f"[{finished}/{len(work)}] {len(rows)} cases", item)
-        if sink:
-            sink.write(json.dumps(line) + "\n")
-            sink.flush()
+    with contextlib.ExitStack() as stack:
+        sink = stack.enter_context(path.open("a" if args.resume else "w")) if path else None
+        for item in run(suite, work, args):
+            if isinstance(item, Group):
+                finished += 1
+                line: dict[str, Any] = {"finished": [item.subject, item.dtype, item.mode, item.limit]}
+            else:
+                line = item
+                _progress(f"[{finished}/{len(work)}]", item)
+                yield item
+            if sink:
+                sink.write(json.dumps(line) + "\n")
+                sink.flush()
     print(f"{len(work) - finished} groups left", file=sys.stderr)
-    return _report(suite, rows, args)
+
+
+def _sweep(suite: Suite, args: argparse.Namespace) -> int:
+    work = unfinished(_selected(suite, args), args.results if args.resume else None)
+    return _report(suite, list(_recorded(suite, work, args)), args)
 
 
 def _progress(text: str, row: dict[str, Any]) -> None:
@@ -158,6 +188,8 @@ def _report(suite: Suite, rows: list[dict[str, Any]], args: argparse.Namespace) 
     if args.json:
         head = {"suite": suite.name, "torch": torch.__version__, "backend": args.against}
         args.json.write_text(json.dumps({**head, **summary}, indent=1) + "\n")
+    if args.page:
+        args.page.write_text(table.page(suite.name, summary))
     return 1 if any(r["cls"] == "wrong" for r in rows) else 0
 
 
@@ -166,32 +198,38 @@ def _one(suite: Suite, name: str, args: argparse.Namespace) -> int:
     worker = Worker(suite.name, args.against, args.timeout)
     try:
         bounded = Group(group.subject, group.dtype, group.mode, index + 1)
-        row = next(worker.run(bounded, index), {"id": name, "cls": "skipped", "reason": "there is no such sample"})
+        rows = [r for r in worker.run([(bounded, index)]) if isinstance(r, dict)]
+        row = rows[0] if rows else _absent(name)
     finally:
         worker.close()
     print(json.dumps(row, indent=1))
     return 1 if row["cls"] == "wrong" else 0
 
 
+def _absent(name: str) -> dict[str, Any]:
+    return {"id": name, "cls": "skipped", "reason": "there is no such sample"}
+
+
 def _sampled(suite: Suite, args: argparse.Namespace) -> int:
     """The fixed list: each case must be of the class that it is expected to be, no worse and no better."""
     path = pathlib.Path(__file__).with_name("samples") / f"{suite.name}.json"
-    expected: dict[str, str] = json.loads(path.read_text())
-    work = []
-    for name in expected:
-        group, index = suite.parse(name)
-        work.append((Group(group.subject, group.dtype, group.mode, index + 1), index))
-    found = {r["id"]: r for r in run(suite, work, args) if isinstance(r, dict)}
-    surprises = 0
-    for name, cls in expected.items():
-        row = found.get(name, {"cls": "skipped", "reason": "there is no such sample"})
-        if row["cls"] != cls:
-            surprises += 1
-            print(f"{name}: {row['cls']}, expected {cls}. {row.get('reason', '')[:300]}")
-    print(f"{len(expected)} cases, {surprises} not as expected")
+    whole: dict[str, str] = json.loads(path.read_text())
+    names = _part(list(whole), args.shard)
+    cases = [suite.parse(name) for name in names]
+    groups = [Group(g.subject, g.dtype, g.mode, i + 1) for g, i in cases]
+    left = {g for g, _ in unfinished(groups, args.results if args.resume else None)}
+    work = [(g, i) for g, (_, i) in zip(groups, cases, strict=True) if g in left]
+    found = {r["id"]: r for r in _recorded(suite, work, args)}
+    if args.seconds == float("inf"):
+        found = {n: _absent(n) for n in names} | found
+    surprises = [n for n in found if found[n]["cls"] != whole[n]]
+    for name in surprises:
+        print(f"{name}: {found[name]['cls']}, expected {whole[name]}. {found[name].get('reason', '')[:300]}")
+    seconds = sum(r.get("first_call_s", 0.0) for r in found.values())
+    print(f"{len(found)} of {len(names)} cases, {len(surprises)} not as expected, first calls {seconds:.1f} s")
     if args.bless:
-        kept = {n: found[n]["cls"] if n in found else "skipped" for n in expected}
-        path.write_text(json.dumps({n: c for n, c in kept.items() if c != "wrong"}, indent=0) + "\n")
+        right = {n: r["cls"] for n, r in found.items() if r["cls"] != "wrong"}
+        path.write_text(json.dumps({n: right.get(n, c) for n, c in whole.items()}, indent=0) + "\n")
     return 1 if surprises and not args.bless else 0
 
 

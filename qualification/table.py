@@ -25,27 +25,61 @@ def read(paths: Iterable[pathlib.Path]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def _part(row: dict[str, Any]) -> str:
+    _, dtype, mode, _ = str(row["id"]).rsplit(":", 3)
+    return f"{mode} {dtype}"
+
+
+def _weightiest(cases: list[dict[str, Any]]) -> str:
+    ran = [c for c in cases if c["cls"] != "skipped"] or cases
+    return max((c["cls"] for c in ran), key=CLASSES.index)
+
+
+def _counted(classes: Iterable[str]) -> dict[str, int]:
+    counts = collections.Counter(classes)
+    return {cls: counts[cls] for cls in CLASSES if counts[cls]}
+
+
+def _by_subject(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
+    for row in rows:
+        found[_subject(row)].append(row)
+    return dict(sorted(found.items()))
+
+
+def _parts(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Subjects by class, for each mode and dtype."""
+    found: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
+    for row in rows:
+        found[_part(row)].append(row)
+    parts = {}
+    for name, cases in sorted(found.items()):
+        subjects = _by_subject(cases)
+        classes = _counted(_weightiest(c) for c in subjects.values())
+        parts[name] = {"subjects": len(subjects), "cases": len(cases), "classes": classes}
+    return parts
+
+
 def _subject(row: dict[str, Any]) -> str:
     return str(row["id"]).rsplit(":", 3)[0]
 
 
 def table(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Per subject: its class (the weightiest of its cases), counts, and why it is not all generated."""
-    by_subject: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
-    for row in rows:
-        by_subject[_subject(row)].append(row)
+    """Per subject: its class (the weightiest of its cases), counts, and why it is not all generated; per mode and
+    dtype: subjects by class."""
+    rows = list(rows)
+    by_subject = _by_subject(rows)
     entries = {}
-    for subject, cases in sorted(by_subject.items()):
-        counts = collections.Counter(c["cls"] for c in cases)
-        ran = [c for c in cases if c["cls"] != "skipped"] or cases
-        cls = max((c["cls"] for c in ran), key=CLASSES.index)
+    for subject, cases in by_subject.items():
         reasons = collections.Counter(c["reason"] for c in cases if c["cls"] not in ("right", "generated", "library"))
-        entries[subject] = {"class": cls, "cases": dict(counts), "reasons": dict(reasons)}
-    totals = collections.Counter(e["class"] for e in entries.values())
+        cls, counts = _weightiest(cases), _counted(c["cls"] for c in cases)
+        entries[subject] = {"class": cls, "cases": counts, "reasons": dict(reasons.most_common(6))}
     return {
         "subjects": len(entries),
         "cases": sum(len(c) for c in by_subject.values()),
-        "classes": {cls: totals[cls] for cls in CLASSES if totals[cls]},
+        "classes": _counted(e["class"] for e in entries.values()),
+        "case_classes": _counted(r["cls"] for r in rows),
+        "parts": _parts(rows),
         "first_calls_s": round(sum(c.get("first_call_s", 0.0) for cases in by_subject.values() for c in cases), 1),
         "fallbacks": dict(_fallbacks(rows for c in by_subject.values() for rows in c).most_common()),
         "entries": entries,
@@ -65,7 +99,7 @@ def show(summary: dict[str, Any], rows: Iterable[dict[str, Any]], most: int = 25
     total = max(summary["subjects"], 1)
     print(f"\n{summary['subjects']} subjects, {summary['cases']} cases, first calls {summary['first_calls_s']} s")
     for cls, n in summary["classes"].items():
-        print(f"  {cls:10s} {n:5d}  {100 * n / total:5.1f} %")
+        print(f"  {cls:10s} {n:5d}  {100 * n / total:5.1f} %   cases {summary['case_classes'].get(cls, 0):6d}")
     wrong = [r for r in rows if r["cls"] == "wrong"]
     if wrong:
         print("\nwrong:")
@@ -76,3 +110,38 @@ def show(summary: dict[str, Any], rows: Iterable[dict[str, Any]], most: int = 25
         print("\ncommonest fallbacks (subjects that meet them):")
     for name, n in list(summary["fallbacks"].items())[:most]:
         print(f"  {n:4d}  {name[:150]}")
+
+
+# ---- the page
+
+
+def _line(cells: Iterable[Any]) -> str:
+    return "| " + " | ".join(" ".join(str(c).split()).replace("|", "\\|") for c in cells) + " |"
+
+
+def page(suite: str, summary: dict[str, Any]) -> str:
+    """The summary as Markdown: shares by mode and dtype, each fallback, each subject."""
+    lines = [
+        f"# {suite}",
+        "",
+        f"Made by `python -m qualification {suite} --merge FILES --page FILE`. A subject has the weightiest class of",
+        "its cases: generated < library < fallback < wrong; skipped are those that eager or the database refuses.",
+        "",
+        _line(("part", "subjects", "cases", *CLASSES)),
+        _line(["---"] * (3 + len(CLASSES))),
+    ]
+    for name, part in {"all": summary, **summary["parts"]}.items():
+        lines.append(_line((name, part["subjects"], part["cases"], *(part["classes"].get(c, 0) for c in CLASSES))))
+    lines += ["", "## Fallbacks", "", _line(("subjects", "what runs in eager, and why")), _line(("---", "---"))]
+    lines += [_line((n, what[:240])) for what, n in summary["fallbacks"].items()]
+    lines += [
+        "",
+        "## Subjects",
+        "",
+        _line(("subject", "class", *CLASSES, "reasons")),
+        _line(["---"] * (3 + len(CLASSES))),
+    ]
+    for subject, entry in summary["entries"].items():
+        reasons = "; ".join(r[:160] for r in list(entry["reasons"])[:2])
+        lines.append(_line((subject, entry["class"], *(entry["cases"].get(c, 0) for c in CLASSES), reasons)))
+    return "\n".join(lines) + "\n"

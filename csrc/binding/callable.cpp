@@ -6,6 +6,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/view_as_real.h>
 #include <c10/core/DeviceGuard.h>
 #include <structmember.h>
 #include <torch/csrc/Exceptions.h>
@@ -90,6 +91,7 @@ class Call {
     tensors_[i] = THPVariable_Unpack(o);
     at::Tensor& t = tensors_[i];
     if (t.is_neg() || t.is_conj()) t = t.resolve_neg().resolve_conj();
+    if (loaded_.complex_args[i]) as_pairs(i);
     if (!loaded_.device.is_cpu()) bring_over(i);
     if (t.layout() != at::kStrided || t.device() != loaded_.device) {
       PyErr_Format(PyExc_RuntimeError, "poot: argument %zd is not a strided tensor on %s", i,
@@ -98,6 +100,19 @@ class Call {
     }
     set_arg(i);
     return true;
+  }
+
+  void as_pairs(size_t i) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    complex_.emplace_back(i, tensors_[i]);
+    if (tensors_[i].is_complex()) tensors_[i] = at::view_as_real(tensors_[i]);
+  }
+
+  // The argument as the caller gave it.
+  const at::Tensor& given(uint32_t arg) const {
+    for (const auto& [i, t] : complex_)
+      if (i == arg) return t;
+    return tensors_[arg];
   }
 
   void set_arg(size_t i) {
@@ -147,8 +162,7 @@ class Call {
 
   PyObject* pack_one(size_t i) {
     const program::Result& r = program_.results[i];
-    if (const auto* a = std::get_if<program::ResultArg>(&r))
-      return THPVariable_Wrap(tensors_[a->arg]);
+    if (const auto* a = std::get_if<program::ResultArg>(&r)) return THPVariable_Wrap(given(a->arg));
     if (std::holds_alternative<program::ResultInt>(r))
       return PyLong_FromLongLong(results_[i].integer);
     if (std::holds_alternative<program::ResultNone>(r)) Py_RETURN_NONE;
@@ -157,13 +171,18 @@ class Call {
     runtime::HostTensor t = std::move(results_[i].tensor);
     if (buffer.cls == program::BufferClass::Input)
       t.owner = std::make_shared<c10::Storage>(tensors_[buffer.index].storage());
-    return THPVariable_Wrap(wrap(t, v.dtype));
+    if (!loaded_.complex_results[i]) return THPVariable_Wrap(wrap(t, v.dtype));
+    t.sizes.pop_back();
+    t.strides.pop_back();
+    for (int64_t& s : t.strides) s /= 2;
+    return THPVariable_Wrap(wrap(t, v.dtype == DType::F64 ? DType::C128 : DType::C64));
   }
 
   LoadedProgram& loaded_;
   const program::Program& program_;
   std::vector<at::Tensor> tensors_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copied_;  // mutated arguments and what stood in
+  std::vector<std::pair<size_t, at::Tensor>> complex_;     // complex arguments, by position
   std::vector<CallArg> args_;
   std::vector<CallResult> results_;
 };

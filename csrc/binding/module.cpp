@@ -47,12 +47,17 @@ void bind_errors(py::module_& m) {
 py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
                   const passes::Options& options, const std::string& target_name,
                   const std::string& device_name, std::shared_ptr<OpaqueTable> calls,
-                  bool output_pool) {
+                  bool output_pool, const std::vector<uint32_t>& complex_args,
+                  const std::vector<uint32_t>& complex_results) {
   compiler::Compiled compiled;
   auto loaded = std::make_shared<LoadedProgram>();
   loaded->device = c10::Device(device_name);
   loaded->donated.resize(signature.args.size());
   for (const uint32_t arg : signature.donated) loaded->donated.at(arg) = true;
+  loaded->complex_args.resize(signature.args.size());
+  for (const uint32_t arg : complex_args) loaded->complex_args.at(arg) = true;
+  loaded->complex_results.resize(signature.results.size());
+  for (const uint32_t result : complex_results) loaded->complex_results.at(result) = true;
   runtime::cuda::CudaDevice* cuda =
       loaded->device.is_cuda() ? &cuda_device(loaded->device.index()) : nullptr;
   {
@@ -80,7 +85,8 @@ py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
 }
 
 void bind_compile(py::module_& m) {
-  py::class_<OperandSlot>(m, "OperandSlot").def(py::init<uint32_t>(), py::arg("index"));
+  py::class_<OperandSlot>(m, "OperandSlot")
+      .def(py::init<uint32_t, bool>(), py::arg("index"), py::arg("complex") = false);
   py::class_<OpaqueTable, std::shared_ptr<OpaqueTable>>(m, "OpaqueTable")
       .def(py::init<>())
       .def("add", &OpaqueTable::add, py::arg("name"), py::arg("overload"), py::arg("args"),
@@ -91,16 +97,20 @@ void bind_compile(py::module_& m) {
       "compile",
       [](const ir::Graph& graph, const passes::Signature& signature,
          std::shared_ptr<OpaqueTable> calls, bool fuse, int64_t memory_limit_bytes,
-         const std::string& target, const std::string& device, bool output_pool, bool freeze) {
+         const std::string& target, const std::string& device, bool output_pool, bool freeze,
+         const std::vector<uint32_t>& complex_args, const std::vector<uint32_t>& complex_results) {
         passes::Options options;
         options.fuse = fuse;
         options.memory_limit_bytes = memory_limit_bytes;
         options.freeze = freeze;
-        return compile(graph, signature, options, target, device, std::move(calls), output_pool);
+        return compile(graph, signature, options, target, device, std::move(calls), output_pool,
+                       complex_args, complex_results);
       },
       py::arg("graph"), py::arg("signature"), py::arg("calls"), py::arg("fuse") = true,
       py::arg("memory_limit_bytes") = 0, py::arg("target") = "", py::arg("device") = "cpu",
-      py::arg("output_pool") = true, py::arg("freeze") = false);
+      py::arg("output_pool") = true, py::arg("freeze") = false,
+      py::arg("complex_args") = std::vector<uint32_t>(),
+      py::arg("complex_results") = std::vector<uint32_t>());
   m.def("link_with_nvjitlink", &link_with_nvjitlink, py::arg("paths"));
   m.def(
       "dispatched_reason", [](const std::string& t) { return program::dispatched_reason(t); },

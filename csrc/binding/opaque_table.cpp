@@ -1,11 +1,25 @@
 #include "binding/opaque_table.h"
 
 #include <ATen/ScalarOps.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 namespace poot::binding {
 namespace py = pybind11;
 using c10::IValue;
+namespace {
+
+at::Tensor as_operand(const at::Tensor& t, bool complex) {
+  return complex ? at::view_as_complex(t) : t;
+}
+
+at::Tensor as_result(const at::Tensor& t) {
+  const at::Tensor plain = t.resolve_conj().resolve_neg();
+  return plain.is_complex() ? at::view_as_real(plain) : plain;
+}
+
+}  // namespace
 
 OpaqueTable::Element OpaqueTable::element(const py::handle& o) {
   Element e;
@@ -13,6 +27,7 @@ OpaqueTable::Element OpaqueTable::element(const py::handle& o) {
   if (py::isinstance<OperandSlot>(o)) {
     e.kind = Element::Operand;
     e.operand = o.cast<OperandSlot>().index;
+    e.complex = o.cast<OperandSlot>().complex;
   } else {
     e.kind = Element::Size;
     e.size = py::isinstance<Dim>(o) ? o.cast<Dim>() : Dim(o.cast<int64_t>());
@@ -88,16 +103,19 @@ std::vector<at::Tensor> OpaqueTable::call_function(const Call& call,
   py::list arguments;
   for (const Element& e : call.args[0].elements) {
     if (e.kind == Element::Operand)
-      arguments.append(operands[e.operand]);
+      arguments.append(as_operand(operands[e.operand], e.complex));
     else
       arguments.append(e.size.eval(symbols));
   }
-  return call.function(arguments).cast<std::vector<at::Tensor>>();
+  std::vector<at::Tensor> out;
+  for (const at::Tensor& t : call.function(arguments).cast<std::vector<at::Tensor>>())
+    out.push_back(as_result(t));
+  return out;
 }
 
 IValue OpaqueTable::load(const Argument& a, std::span<const at::Tensor> operands,
                          std::span<const int64_t> symbols) {
-  auto tensor = [&](const Element& e) { return operands[e.operand]; };
+  auto tensor = [&](const Element& e) { return as_operand(operands[e.operand], e.complex); };
   switch (a.kind) {
     case Argument::Constant:
       return a.constant;
@@ -140,9 +158,9 @@ std::vector<at::Tensor> OpaqueTable::call(uint32_t index, std::span<const at::Te
   std::vector<at::Tensor> out;
   for (const IValue& v : stack) {
     if (v.isTensor()) {
-      if (v.toTensor().defined()) out.push_back(v.toTensor());  // a masked-out result is None
+      if (v.toTensor().defined()) out.push_back(as_result(v.toTensor()));  // a masked-out one: None
     } else if (v.isTensorList()) {
-      for (const at::Tensor& t : v.toTensorVector()) out.push_back(t);
+      for (const at::Tensor& t : v.toTensorVector()) out.push_back(as_result(t));
     }
   }
   return out;

@@ -17,6 +17,7 @@ namespace poot::binding {
 // Marks an operand in the arguments handed in from Python: number `index` of the equation's inputs.
 struct OperandSlot {
   uint32_t index;
+  bool complex;  // it is there as a real tensor whose last axis holds real and imaginary part
 };
 
 class OpaqueTable {
@@ -30,8 +31,8 @@ class OpaqueTable {
   // ints. It returns a sequence of tensors.
   uint32_t add_function(const std::string& name, pybind11::object function,
                         const pybind11::list& arguments);
-  // Runs a call; all tensors among its results, lists flattened. What a function raises comes out
-  // as pybind11::error_already_set.
+  // Runs a call; all tensors among its results, lists flattened, complex ones as real pairs. What a
+  // function raises comes out as pybind11::error_already_set.
   std::vector<at::Tensor> call(uint32_t call, std::span<const at::Tensor> operands,
                                std::span<const int64_t> symbols) const;
   const std::string& name(uint32_t call) const { return calls_.at(call).name; }
@@ -40,6 +41,7 @@ class OpaqueTable {
   struct Element {
     enum Kind : uint8_t { None, Operand, Size } kind = None;
     uint32_t operand = 0;
+    bool complex = false;
     Dim size;
   };
   struct Argument {

@@ -171,3 +171,22 @@ def ldexp(e: Emitter, x: Val, exponent: Val) -> Val:
     """x * 2^exponent, as eager writes it."""
     power = e.cast(exponent, e.promote(exponent, kind=Kind.INT_TO_FLOAT)[1])
     return e.binary("mul", x, e.emit("exp2", power))
+
+
+@lower(aten.frexp.Tensor)
+def frexp(e: Emitter, x: Val) -> tuple[Val, Val]:
+    """(fraction in [0.5, 1), exponent). The logarithm may miss it by one; scaling by powers of two is exact."""
+    wide = e.cast(x, opmath(x.dtype))
+    dtype = wide.dtype
+    plain = e.emit("bit_and", e.compare("lt", e.emit("abs", wide), math.inf), e.compare("ne", wide, 0.0))
+    size = e.where(plain, e.emit("abs", wide), 1.0, dtype)
+    power = e.add(e.emit("floor", e.emit("log2", size)), 1)
+    half = e.emit("floor", e.mul(power, 0.5))
+    fraction = size
+    for part in (half, e.sub(power, half)):  # the whole power may be no number of the dtype
+        fraction = e.mul(fraction, e.emit("exp2", e.emit("neg", part)))
+    low, high = e.compare("lt", fraction, 0.5), e.compare("ge", fraction, 1.0)
+    fraction = e.where(low, e.mul(fraction, 2), e.where(high, e.mul(fraction, 0.5), fraction, dtype), dtype)
+    power = e.where(low, e.sub(power, 1), e.where(high, e.add(power, 1), power, dtype), dtype)
+    fraction = e.where(plain, e.emit("copysign", fraction, wide), wide, dtype)
+    return e.cast(fraction, x.dtype), e.cast(e.where(plain, power, 0.0, dtype), torch.int32)

@@ -26,8 +26,8 @@ def test_dispatched_library_calls_are_no_fallbacks():
 
 @torch.no_grad()
 def test_other_dtypes():
-    fallbacks = ["aten.exp.default", "aten.add.Tensor"]
-    check(lambda x: x.exp() + 1, torch.rand(4, dtype=torch.complex64), fallbacks=fallbacks, judge=False)
+    x = torch.rand(4, dtype=torch.complex64)
+    check(lambda x: x.logcumsumexp(0) + 1, x, fallbacks=["aten.logcumsumexp.default"], judge=False)
 
 
 @torch.no_grad()
@@ -64,8 +64,8 @@ def test_dynamic_size_in_a_fallback():
 def test_whole_graph_runs_in_eager():
     torch._dynamo.reset()
     counters.clear()
-    z = torch.randn(3, dtype=torch.complex64).conj()
-    fn = lambda z: z.abs() * 2  # noqa: E731
+    z = torch.arange(3).to(torch.uint16)
+    fn = lambda z: z.int() * 2  # noqa: E731
     got = torch.compile(fn, backend=poot)(z)
     torch.testing.assert_close(got, fn(z))
     met = [k for k in counters["poot"] if "fallback" in k]
@@ -75,7 +75,7 @@ def test_whole_graph_runs_in_eager():
 
 @torch.no_grad()
 def test_operator_with_wrong_traced_sizes():
-    weight, rows = torch.rand(5, 3), torch.tensor([[0, 2], [1, 4]])
+    weight, rows = torch.rand(5, 3, requires_grad=True), torch.tensor([[0, 2], [1, 4]])
     check(lambda w, i: F.embedding_bag(i, w) + 1, weight, rows, fallbacks=["graph"])
 
 

@@ -1,0 +1,268 @@
+"""Decompositions that PyTorch's table lacks: gradients of resampling and padding, axis by axis, distances between rows,
+losses, bags of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .emitter import opmath
+
+aten = torch.ops.aten
+OWN: dict[Any, Callable[..., Any]] = {}
+
+
+def _own(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        OWN.update(dict.fromkeys(overloads, fn))
+        return fn
+
+    return register
+
+
+# ---- resampling: each element of the result is a weighted sum of some of the operand's along each axis
+
+Tap = tuple[Tensor, Tensor | None]  # place in the operand, for each of the result; weight, or None for one
+
+
+def _spread(grad: Tensor, axis: int, size: int, taps: Sequence[Tap]) -> Tensor:
+    """Adds each element along the axis to the places that it was made from."""
+    shape = [size if i == axis else n for i, n in enumerate(grad.shape)]
+    column = [-1 if i == axis else 1 for i in range(grad.ndim)]
+    total = grad.new_zeros(shape)
+    for place, weight in taps:
+        total = torch.index_add(total, axis, place, grad if weight is None else grad * weight.reshape(column))
+    return total
+
+
+def _steps(length: int, like: Tensor) -> Tensor:
+    return torch.arange(length, device=like.device).to(like.dtype)
+
+
+def _source(size: int, length: int, align: bool, scale: float | None, like: Tensor) -> Tensor:
+    if align:
+        return _steps(length, like) * ((size - 1.0) / (length - 1.0) if length > 1 else 0.0)
+    ratio = 1.0 / scale if scale is not None and scale > 0 else size / length
+    return (_steps(length, like) + 0.5) * ratio - 0.5
+
+
+def _nearest(exact: bool) -> Callable[..., list[Tap]]:
+    def taps(size: int, length: int, scale: float | None, like: Tensor) -> list[Tap]:
+        ratio = 1.0 / scale if scale is not None and scale > 0 else size / length
+        steps = torch.arange(length, dtype=torch.float32, device=like.device)
+        place = ((steps + (0.5 if exact else 0.0)) * ratio).to(torch.int64)
+        return [(place.clamp(max=size - 1), None)]
+
+    return taps
+
+
+def _linear(size: int, length: int, align: bool, scale: float | None, like: Tensor) -> list[Tap]:
+    at = _source(size, length, align, scale, like).clamp(min=0.0)
+    low = at.to(torch.int64).clamp(max=size - 1)
+    far = (at - low).clamp(0.0, 1.0)
+    return [(low, 1.0 - far), ((low + 1).clamp(max=size - 1), far)]
+
+
+def _cubic(size: int, length: int, align: bool, scale: float | None, like: Tensor) -> list[Tap]:
+    at = _source(size, length, align, scale, like)
+    low = at.floor()
+    t = at - low
+    a = -0.75
+
+    def near(x: Tensor) -> Tensor:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: Tensor) -> Tensor:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    weights = (far(t + 1), near(t), near(1 - t), far(2 - t))
+    whole = low.to(torch.int64)
+    return [((whole + i - 1).clamp(0, size - 1), w) for i, w in enumerate(weights)]
+
+
+def _resampled(grad: Tensor, input_size: Sequence[int], taps: Callable[..., list[Tap]], given: Sequence[Any]) -> Tensor:
+    """`given`: what `taps` is told of each axis beside its sizes."""
+    wide = grad.to(opmath(grad.dtype))
+    for i, (size, more) in enumerate(zip(input_size[2:], given, strict=True)):
+        wide = _spread(wide, 2 + i, size, taps(size, grad.shape[2 + i], *more, wide))
+    return wide.to(grad.dtype)
+
+
+def _nearest_backward(taps: Callable[..., list[Tap]]) -> Callable[..., Tensor]:
+    def backward(grad: Tensor, output_size: Sequence[int], input_size: Any, *scales: Any) -> Tensor:
+        return _resampled(grad, input_size, taps, [(s,) for s in scales or (None,) * len(output_size)])
+
+    return backward
+
+
+def _weighted_backward(taps: Callable[..., list[Tap]]) -> Callable[..., Tensor]:
+    def backward(grad: Tensor, output_size: Sequence[int], input_size: Any, align: bool, *scales: Any) -> Tensor:
+        return _resampled(grad, input_size, taps, [(align, s) for s in scales or (None,) * len(output_size)])
+
+    return backward
+
+
+for _n in (1, 2, 3):
+    _own(getattr(aten, f"upsample_nearest{_n}d_backward").default)(_nearest_backward(_nearest(False)))
+    _own(getattr(aten, f"_upsample_nearest_exact{_n}d_backward").default)(_nearest_backward(_nearest(True)))
+for _name in ("linear1d", "bilinear2d", "trilinear3d"):
+    _own(getattr(aten, f"upsample_{_name}_backward").default)(_weighted_backward(_linear))
+_own(aten.upsample_bicubic2d_backward.default)(_weighted_backward(_cubic))
+
+
+@_own(
+    aten.replication_pad1d_backward.default,
+    aten.replication_pad2d_backward.default,
+    aten.replication_pad3d_backward.default,
+)
+def replication_pad_backward(grad: Tensor, x: Tensor, padding: Sequence[int]) -> Tensor:
+    total = grad
+    for i in range(len(padding) // 2):
+        axis = x.ndim - 1 - i
+        size = x.shape[axis]
+        place = (torch.arange(grad.shape[axis], device=grad.device) - padding[2 * i]).clamp(0, size - 1)
+        total = _spread(total, axis, size, [(place, None)])
+    return total
+
+
+# ---- distances
+
+
+@_own(aten._pdist_forward.default)
+def pdist(x: Tensor, p: float = 2.0) -> Tensor:
+    """Distances of all pairs of rows, each pair once."""
+    count = x.shape[0]
+    if count <= 1:
+        return x.new_zeros((0,))
+    first, second = torch.triu_indices(count, count, 1, device=x.device).unbind(0)
+    return torch.linalg.vector_norm(x[first] - x[second], p, dim=1)
+
+
+def _slope(difference: Tensor, distance: Tensor, p: float) -> Tensor:
+    """Of the p-norm of a difference, for each of its elements."""
+    if p == 0.0:
+        return torch.zeros_like(difference)
+    sign = difference.sign()
+    if p == 1.0:
+        return sign
+    if p == math.inf:
+        return torch.where(difference.abs() == distance, sign, 0.0)
+    if p == 2.0:
+        value = difference / distance
+    else:
+        size = difference.abs()
+        value = sign * size.pow(p - 1) / distance.pow(p - 1)
+        if p < 1.0:
+            value = torch.where(difference == 0.0, 0.0, value)
+    return torch.where(distance == 0.0, 0.0, value)
+
+
+@_own(aten._pdist_backward.default)
+def pdist_backward(grad: Tensor, x: Tensor, p: float, distance: Tensor) -> Tensor:
+    count = x.shape[0]
+    if count <= 1:
+        return torch.zeros_like(x)
+    first, second = torch.triu_indices(count, count, 1, device=x.device).unbind(0)
+    each = _slope(x[first] - x[second], distance.unsqueeze(1), p) * grad.unsqueeze(1)
+    return torch.index_add(torch.index_add(torch.zeros_like(x), 0, first, each), 0, second, each, alpha=-1)
+
+
+@_own(aten._cdist_backward.default)
+def cdist_backward(grad: Tensor, a: Tensor, b: Tensor, p: float, distance: Tensor) -> Tensor:
+    difference = a.unsqueeze(-2) - b.unsqueeze(-3)
+    each = _slope(difference, distance.unsqueeze(-1), p) * grad.unsqueeze(-1)
+    return each.sum(-2)
+
+
+# ---- activations and losses
+
+
+@_own(aten.hardshrink_backward.default, aten.softshrink_backward.default)
+def shrink_backward(grad: Tensor, x: Tensor, lambd: float) -> Tensor:
+    return torch.where((x >= -lambd) & (x <= lambd), 0.0, grad)
+
+
+@_own(aten.multi_margin_loss_backward.default)
+def multi_margin_loss_backward(
+    grad: Tensor, x: Tensor, target: Tensor, p: int, margin: float, weight: Tensor | None = None, reduction: int = 1
+) -> Tensor:
+    rows = x if x.ndim == 2 else x.unsqueeze(0)
+    classes = target.reshape(-1, 1)
+    slack = margin - rows.gather(1, classes) + rows
+    slope = torch.ones_like(slack) if p == 1 else 2 * slack
+    scale = 1.0 / rows.shape[1]
+    if reduction == 1:
+        scale /= rows.shape[0]
+    if weight is not None:
+        slope = slope * weight[classes]
+    own = torch.arange(rows.shape[1], device=x.device) == classes
+    slope = torch.where((slack > 0) & ~own, slope * scale, 0.0)
+    slope = torch.where(own, -slope.sum(1, keepdim=True), slope)
+    outer = grad.reshape(-1, 1) if reduction == 0 else grad
+    return (slope * outer).reshape(x.shape)
+
+
+@_own(aten.multilabel_margin_loss_backward.default)
+def multilabel_margin_loss_backward(
+    grad: Tensor, x: Tensor, target: Tensor, reduction: int, is_target: Tensor
+) -> Tensor:
+    rows, classes = (t if t.ndim == 2 else t.reshape(1, -1) for t in (x, target))
+    hit = is_target.reshape(rows.shape)
+    known = (classes >= 0).to(torch.int64).cumprod(1).bool()  # a negative class ends the row's list
+    place = torch.where(known, classes, 0)
+    slack = 1.0 - rows.gather(1, place).unsqueeze(2) + rows.unsqueeze(1)  # [row, listed class, other class]
+    over = (slack > 0) & known.unsqueeze(2) & (hit == 0).unsqueeze(1)
+    each = over.to(x.dtype)
+    slope = each.sum(1).scatter_add(1, place, -each.sum(2))
+    scale = 1.0 / rows.shape[1] / (rows.shape[0] if reduction == 1 else 1)
+    outer = grad.reshape(-1, 1) if reduction == 0 else grad
+    return (slope * scale * outer).reshape(x.shape)
+
+
+@_own(aten._weight_norm_interface_backward.default)
+def weight_norm_backward(grad: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    axes = [i for i in range(v.ndim) if i != dim % v.ndim]
+    norms = norms.to(v.dtype)
+    along = (grad * v).sum(axes, keepdim=True)
+    return g / norms * (grad - v * (along / (norms * norms))), along / norms
+
+
+# ---- lookups
+
+
+@_own(aten._embedding_bag_forward_only.default)
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sums (0), means (1) or maxima (2) of rows by bag. Of the four results only the first is ever read."""
+    count, bags = indices.shape[0], offsets.shape[0] - int(include_last_offset)
+    starts = offsets[:bags].to(torch.int64)
+    marks = torch.index_add(starts.new_zeros(count + 1), 0, starts, torch.ones_like(starts))
+    bag = marks.cumsum(0)[:count] - 1
+    kept = torch.ones_like(bag) if padding_idx < 0 else (indices != padding_idx).to(torch.int64)
+    size = torch.index_add(starts.new_zeros(bags), 0, bag, kept)
+    rows = weight[indices].to(opmath(weight.dtype))
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    whole, column = (bags, weight.shape[1]), kept.bool().unsqueeze(1)
+    if mode == 2:
+        rows = torch.where(column, rows, -math.inf)
+        out = torch.index_reduce(rows.new_full(whole, -math.inf), 0, bag, rows, "amax")
+        out = torch.where((size == 0).unsqueeze(1), 0.0, out)
+    else:
+        out = torch.index_add(rows.new_zeros(whole), 0, bag, torch.where(column, rows, 0.0))
+        if mode == 1:
+            out = out / size.clamp(min=1).unsqueeze(1)
+    return out.to(weight.dtype), bag, size, size

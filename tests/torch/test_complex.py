@@ -1,0 +1,93 @@
+"""Complex tensors run as pairs of real ones: strictly, with eager's values, layouts and aliases."""
+
+import pytest
+import torch
+from three_way import check, copied
+
+from poot_torch.backend import poot
+
+UNARY = "neg abs angle sgn conj_physical exp expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin"
+UNARY += " acos atan sinh cosh tanh asinh acosh atanh sigmoid square reciprocal isnan isinf isfinite logical_not"
+
+
+def pair(dtype=torch.complex64):
+    torch.manual_seed(5)
+    return torch.randn(4, 6, dtype=dtype), torch.randn(4, 6, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@torch.no_grad()
+def test_functions(dtype):
+    names = UNARY.split()
+    got = check(lambda x: [getattr(torch, n)(x * 1.5) for n in names], pair(dtype)[0], judge=False)
+    assert len(got) == len(names)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@torch.no_grad()
+def test_arithmetic(dtype):
+    def fn(x, y):
+        return x * y, x / y, x + 2j, 3 - y, x**2, x**y, (x == y), x.real * y.imag, torch.addcmul(x, y, y, value=0.5j)
+
+    check(fn, *pair(dtype), judge=False)
+
+
+@torch.no_grad()
+def test_movement_and_reductions():
+    def fn(x, y):
+        moved = torch.cat([x.t(), y.t().flip(0)], 1)[1:, ::2]
+        return (
+            moved,
+            moved.sum(0),
+            moved.mean(),
+            moved.cumsum(1),
+            x.prod(1),
+            x.var(0),
+            torch.linalg.vector_norm(y, dim=1),
+        )
+
+    check(fn, *pair(), judge=False)
+
+
+@torch.no_grad()
+def test_mixed_with_real():
+    def fn(x, r):
+        return (
+            x * r,
+            torch.where(r > 0, x, r),
+            torch.complex(r, r + 1),
+            torch.view_as_real(x) + 1,
+            x.to(torch.complex128),
+        )
+
+    check(fn, pair()[0], torch.randn(4, 6), judge=False)
+
+
+@torch.no_grad()
+def test_library_between_kernels():
+    check(lambda x: torch.fft.fft(x * 2).conj() + 1, pair()[0], judge=False)
+    check(lambda x, y: (x + 1) @ y.t(), *pair(), judge=False)
+
+
+@torch.no_grad()
+def test_written_argument():
+    x, y = pair()
+    want = copied(x)
+    torch.compile(lambda x, y: x.mul_(y), backend=poot, options={"strict": True})(x, y)
+    torch.testing.assert_close(x, want.mul_(y))
+
+
+@torch.no_grad()
+def test_strided_and_conjugate_arguments():
+    x, y = pair()
+    check(lambda a, b: (a * b, a.t() + 1), x.t()[::2], y.t()[::2], judge=False)
+    got = torch.compile(lambda a: a * 2, backend=poot, options={"strict": True})(x.conj())
+    torch.testing.assert_close(got, x.conj() * 2)
+
+
+def test_gradient():
+    x, y = (t.requires_grad_() for t in pair())
+    torch.compile(lambda x, y: (x * y).abs().sum(), backend=poot, options={"strict": True})(x, y).backward()
+    got, x.grad = x.grad, None
+    (x * y).abs().sum().backward()
+    torch.testing.assert_close(got, x.grad)

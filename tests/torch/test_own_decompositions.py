@@ -1,0 +1,76 @@
+"""Operators that PyTorch's table of decompositions lacks: strictly, against eager and float64."""
+
+import pytest
+import torch
+from three_way import check, gradients
+
+F = torch.nn.functional
+
+
+def rand(*shape, grad=True):
+    torch.manual_seed(len(shape))
+    return torch.randn(*shape).requires_grad_(grad)
+
+
+def squared(fn):
+    return lambda *args: (fn(*args) ** 2).sum()
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear"])
+def test_gradients_of_resampling(mode):
+    rank = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}.get(mode, 2)
+    shape = (7, 5, 6)[:rank]
+    for size in ((4, 9, 7)[:rank], (14, 10, 12)[:rank]):
+        corners = [False, True] if "linear" in mode or mode == "bicubic" else [None]
+        for align in corners:
+            fn = lambda x: F.interpolate(x, size=size, mode=mode, align_corners=align)  # noqa: E731, B023
+            gradients(squared(fn), rand(2, 3, *shape))
+
+
+def test_gradients_of_padding_by_replication():
+    gradients(squared(lambda x: F.pad(x, (2, 3, 1, 0), mode="replicate")), rand(2, 3, 4, 5))
+
+
+@pytest.mark.parametrize("p", [0.5, 1.0, 2.0, 3.0, float("inf")])
+def test_distances(p):
+    with torch.no_grad():
+        check(lambda x: F.pdist(x, p), rand(6, 4, grad=False))
+    gradients(squared(lambda x: F.pdist(x, p)), rand(6, 4))
+    gradients(squared(lambda a, b: torch.cdist(a, b, p)), rand(2, 4, 3), rand(2, 5, 3))
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_grid_sampling(mode, padding):
+    for align in (False, True):
+        fn = lambda x, g: F.grid_sample(x, g, mode, padding, align)  # noqa: E731, B023
+        gradients(squared(fn), rand(2, 3, 4, 5), rand(2, 3, 6, 2))
+        gradients(squared(fn), rand(2, 3, 3, 4, 5), rand(2, 2, 3, 4, 3))
+
+
+@torch.no_grad()
+def test_bags_of_rows():
+    weight = rand(10, 4, grad=False)
+    rows, offsets = torch.tensor([1, 3, 3, 7, 0, 9]), torch.tensor([0, 2, 2, 5])
+    for mode in ("sum", "mean", "max"):
+        check(lambda w, i, o: F.embedding_bag(i, w, o, mode=mode), weight, rows, offsets)  # noqa: B023
+        check(lambda w, i, o: F.embedding_bag(i, w, o, mode=mode, padding_idx=3), weight, rows, offsets)  # noqa: B023
+    each = rand(6, grad=False)
+    check(lambda w, i, o, s: F.embedding_bag(i, w, o, mode="sum", per_sample_weights=s), weight, rows, offsets, each)
+
+
+def test_gradients_of_losses():
+    target, listed = torch.tensor([1, 0, 3]), torch.tensor([[1, 0, -1, 2], [3, -1, 0, 1], [0, 1, 2, 3]])
+    for reduction in ("none", "mean", "sum"):
+        for p in (1, 2):
+            fn = lambda x: F.multi_margin_loss(x, target, p, reduction=reduction)  # noqa: E731, B023
+            gradients(squared(fn), rand(3, 4))
+        fn = lambda x: F.multilabel_margin_loss(x, listed, reduction=reduction)  # noqa: E731, B023
+        gradients(squared(fn), rand(3, 4))
+
+
+@torch.no_grad()
+def test_fractions_and_exponents():
+    x = torch.tensor([0.0, -0.0, 1.0, 0.5, 0.99999994, -3.7, 1e-30, 3e38, 1e-42, float("inf"), float("nan"), 8.0])
+    got = check(lambda v: tuple(torch.frexp(v)), torch.cat([x, -x]), judge=False)
+    assert torch.equal(torch.ldexp(*got)[2:9], x[2:9])
