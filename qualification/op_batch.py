@@ -1,6 +1,7 @@
 """One compiled function that makes many of op_db's calls, so that tracing and compiling are paid for once.
 
-Each call stands on a line of its own, by which poot's report tells whose operators fell back or went to a library.
+Each call stands on a line of its own, by which poot's report tells whose operators fell back or went to a library:
+the innermost outside torch, to which op_db's own functions belong.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Batch:
         lines = [f"        op{i}(*calls[{i}][0], **calls[{i}][1]),\n" for i in range(len(self.samples))]
         source = ["def batch(calls):\n", "    return [\n", *lines, "    ]\n"]
         linecache.cache[self._file] = (sum(map(len, source)), None, source, self._file)
-        scope: dict[str, Any] = {f"op{i}": s.fn for i, s in enumerate(self.samples)}
+        scope: dict[str, Any] = {f"op{i}": s.op for i, s in enumerate(self.samples)}
         exec(compile("".join(source), self._file, "exec"), scope)
         return scope["batch"]
 

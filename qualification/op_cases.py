@@ -65,9 +65,10 @@ def scope() -> list[Group]:
 
 @dataclasses.dataclass
 class Sample:
-    """One call: `fn(*args, **kwargs)`; `outputs` selects what has a gradient."""
+    """One call: `op(*args, **kwargs)`, or `fn`, a function that makes it; `outputs` selects what has a gradient."""
 
     index: int
+    op: Callable[..., Any]
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -78,8 +79,8 @@ def _emptied(x: Any) -> Any:
     return x[:0] if isinstance(x, torch.Tensor) and x.ndim else x
 
 
-def _function(info: Any, mode: str) -> Callable[..., Any]:
-    op = info.inplace_variant if mode == "inplace" else info.get_op()
+def _function(op: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.compile takes no builtin."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return op(*args, **kwargs)
@@ -90,7 +91,8 @@ def _function(info: Any, mode: str) -> Callable[..., Any]:
 def samples(group: Group, start: int = 0, stop: int | None = None) -> Iterator[Sample]:
     """Samples start…stop of the group, lazily."""
     info = operators()[group.subject]
-    fn = _function(info, group.mode)
+    op = info.inplace_variant if group.mode == "inplace" else info.get_op()
+    fn = _function(op)
     inputs = info.sample_inputs("cpu", DTYPES[group.dtype], requires_grad=group.mode == "grad")
     stop = group.limit if stop is None else stop
     for index, sample in enumerate(itertools.islice(inputs, stop)):
@@ -101,4 +103,4 @@ def samples(group: Group, start: int = 0, stop: int | None = None) -> Iterator[S
         args, kwargs = (sample.input, *sample.args), dict(sample.kwargs)
         if group.mode == "empty":
             args, kwargs = pytree.tree_map(_emptied, (args, kwargs))
-        yield Sample(index, fn, args, kwargs, sample.output_process_fn_grad)
+        yield Sample(index, op, fn, args, kwargs, sample.output_process_fn_grad)
