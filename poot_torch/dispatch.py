@@ -20,7 +20,7 @@ from .trees import leaves, mapped
 
 aten = torch.ops.aten
 # Operators whose fake results have other sizes than their real ones.
-_UNTRUSTED = frozenset((aten._embedding_bag.default, aten._embedding_bag_forward_only.default))
+_UNTRUSTED = frozenset((aten._embedding_bag.default,))
 _DTYPE_NUMBERS = {dtype: i for i, dtype in enumerate(DTYPE_NAMES)}
 
 

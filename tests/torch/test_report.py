@@ -109,7 +109,7 @@ def test_schema_holds_for_every_kind_of_record():
 
     with torch.no_grad():
         data = poot_torch.explain(fn)(torch.rand(8, 4), torch.rand(4, 8).t().contiguous().t(), torch.rand(3)).to_json()
-        whole = poot_torch.explain(untrusted)(torch.ones(3, 2)).to_json()
+        whole = poot_torch.explain(untrusted)(torch.ones(3, 2, requires_grad=True)).to_json()
     assert not list(violations(schema, data, schema)) and not list(violations(schema, whole, schema))
     (graph,) = data["graphs"]
     assert graph["ops"] and graph["fusions"] and graph["kernels"] and graph["passes"] and graph["fallbacks"]
