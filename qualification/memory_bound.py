@@ -1,6 +1,7 @@
 """Memory-bound kernels, paired in one process: poot against eager and PyTorch's default compiler.
 
     python -m qualification.memory_bound                                    # full size, fp32 and bf16
+    python -m qualification.memory_bound --sizes all                        # a tenth, odd lengths, transposed as well
     python -m qualification.memory_bound --rows softmax --sizes full odd-17 --peers inductor --json out.json
 
 A line gives each peer's time a call, poot's ratio to the faster peer (above 1: poot is faster) as median and p10-p90
@@ -166,7 +167,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [row.name for row in ROWS]
     parser.add_argument("--rows", nargs="+", choices=names, default=names)
-    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=["full"])
+    parser.add_argument("--sizes", nargs="+", choices=[*SIZES, "all"], default=["full"])
     parser.add_argument("--dtypes", nargs="+", choices=list(DTYPES), default=list(DTYPES))
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     parser.add_argument("--inputs", nargs="+", choices=["hot", "rotating"], default=["hot", "rotating"])
@@ -178,7 +179,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     rows = []
     for row in (row for row in ROWS if row.name in args.rows):
-        for size in (s for s in args.sizes if s in row.sizes()):
+        for size in (s for s in row.sizes() if s in args.sizes or "all" in args.sizes):
             for dtype in args.dtypes:
                 with torch.set_grad_enabled(row.backward):
                     result = bench_row(row, size, DTYPES[dtype], args)

@@ -94,5 +94,22 @@ TEST(Across, narrow_types_accumulate_in_f32) {
                    .tolerance = d[0] == 'b' ? 1e-2 : 1e-3});
 }
 
+// A pass reads a few lines of each row, and asks for those of four passes later.
+TEST(Across, long_sums_ask_ahead) {
+  const auto kir = [](const std::string& rows) {
+    const auto r = make_request({.kind = RequestKind::Reduce,
+                                 .graph = with(R"(graph @r(%x: f32[R,512]) -> (f32[512]) {
+      %0 = reduce_sum %x {axes=[0], keepdim=false} : f32[512]
+      return %0
+    })",
+                                               "R", rows)});
+    Target t = Target::parse("x86-64-v4");
+    t.cache_bytes = 1 << 20;
+    return codegen::lower_cpu(codegen::generate(r, t), t).str();
+  };
+  EXPECT_NE(kir("2000").find("prefetch %in0["), std::string::npos);
+  EXPECT_EQ(kir("200").find("prefetch"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace poot::testing

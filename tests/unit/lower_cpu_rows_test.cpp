@@ -64,14 +64,34 @@ TEST(LowerCpuRows, PrefetchInTheDearestPhase) {
   EXPECT_EQ(kir().find("prefetch"), std::string::npos);
 }
 
+// Rows that are walked once ask ahead too: long ones within the row, short ones some rows on.
+TEST(LowerCpuRows, PrefetchInASinglePass) {
+  for (int64_t n : {64, 2000}) {
+    TileBuilder b("twice");
+    const BufferId x = b.buffer("x", kF32, false), out = b.buffer("out", kF32, true);
+    const Rows at = rows(b, Dim(n), n, 64);
+    const ValueId v = b.load(x, at.at, {at.r, at.c});
+    b.store(out, at.at, b.pointwise(OpCode::add, kF32, {v, v}));
+    tile::Program p = b.finish();
+    p.block_elems = 64 * n;
+    const auto kir = [&] { return codegen::lower_cpu(p, cpu_target()).str(); };
+    p.grid[0] = 5000;
+    const std::string text = kir();
+    EXPECT_NE(text.find("prefetch %x"), std::string::npos) << text;
+    EXPECT_NE(text.find(" = constant 1024 i64"), std::string::npos) << text;
+    p.grid[0] = 2;
+    EXPECT_EQ(kir().find("prefetch"), std::string::npos);
+  }
+}
+
 TEST(LowerCpuRows, Softmax) {
   for (int64_t n : kLengths) {
     if (n == 0) continue;
     const int64_t m = n > 1000 ? 2 : 5;
     compare(softmax(kF32, kN, 8192, 4), {Data::random(kF32, n * m, 1), Data(kF32, n * m)}, {n, m},
-            16);
+            24);
     compare(softmax(kF32, Dim(n), n, 4), {Data::random(kF32, n * m, 1), Data(kF32, n * m)}, {n, m},
-            16);
+            24);
   }
   // Too wide to keep: the exponentials are evaluated twice.
   compare(softmax(kF32, kN, 1 << 30, 1), {Data::random(kF32, 300, 1), Data(kF32, 300)}, {100, 3},

@@ -187,3 +187,32 @@ def test_flatten_refuses_damaged_objects(kernelc, tmp_path):
     assert b"flatten-C1" in flatten(b"MZ" + good[2:]).stderr
     for at in range(40, 64):
         assert flatten(good[:at] + b"\xff" + good[at + 1 :]).returncode in (0, 1), at
+
+
+def test_bf16_is_widened_and_narrowed_without_shuffles(kernelc):
+    """Whole vectors of bf16 travel as their even and their odd lanes, rounded by a multiply-add of words."""
+    text = """kernel @scaled x86 meta=1 threads=1 {
+  buffer %x bf16
+  buffer %y bf16 out
+  %n = meta 0 i64
+  %zero = constant 0 i64
+  %step = constant 32 i64
+  %some = constant 0x3f8ccccd f32x32
+  %none = constant 0x00000000 f32x32
+  for %i = %zero to %n step %step {
+    %v = load %x[%i] bf16x32
+    %w = fpext %v f32x32
+    %p = fmul %w, %some f32x32
+    %r = fptrunc %p bf16x32
+    %rw = fpext %r f32x32
+    %q = fadd %rw, %some f32x32
+    %s = fptrunc %q bf16x32
+    store %y[%i, %s] align 64 nontemporal
+    yield
+  }
+}
+"""
+    asm = assembly(kernelc, text, target="sapphirerapids")
+    assert asm.count("vpdpwssd") == 4 and "vmovntps" in asm or "vmovntdq" in asm
+    for shuffle in ("vpmov", "vperm", "vpunpck", "vinsert", "vextract"):
+        assert shuffle not in asm, shuffle

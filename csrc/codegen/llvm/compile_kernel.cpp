@@ -54,6 +54,7 @@ TargetFeatures features_of(const Target& target, const llvm::TargetMachine& mach
   f.avx2 = info.checkFeatures("+avx2");
   f.avx512 = info.checkFeatures("+avx512f,+avx512bw,+avx512dq,+avx512vl");
   f.avx512_bf16 = f.avx512 && info.checkFeatures("+avx512bf16");
+  f.avx512_vnni = f.avx512 && info.checkFeatures("+avx512vnni");
   f.vector_bits = target.vector_bytes * 8;
   return f;
 }

@@ -21,7 +21,7 @@ void Emitter::emit_inst(const kir::Inst& i) {
 
 void Emitter::emit_block(const kir::Block& block) {
   for (const kir::Inst& i : block.insts)
-    if (i.op != Op::yield) emit_inst(i), note_nans(i);
+    if (i.op != Op::yield) emit_inst(i);
 }
 
 Emitter::Values Emitter::emit_nested(const kir::Block& block) {

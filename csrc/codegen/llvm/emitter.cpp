@@ -9,8 +9,13 @@ Emitter::Emitter(llvm::Module& module, const kir::Kernel& kernel, const TargetFe
       features_(features),
       context_(module.getContext()),
       b_(context_),
+      // From two registers of f32 on.
+      even_odd_(kernel, features.avx2 ? features.vector_bits / 16 : 0),
       values_(kernel.types.size()),
-      narrowable_(kernel.types.size()) {}
+      rounded_(kernel.types.size()),
+      narrowable_(kernel.types.size()) {
+  if (features.isa == Isa::X86) note_nans();
+}
 
 void Emitter::emit() {
   if (features_.isa == Isa::X86)
@@ -56,6 +61,16 @@ unsigned Emitter::lanes(Value* v) {
 
 llvm::Type* Emitter::int_of(Value* v) {
   return with_lanes(b_.getIntNTy(v->getType()->getScalarSizeInBits()), lanes(v));
+}
+
+llvm::Value* Emitter::arg(const kir::Inst& i, size_t n) {
+  Value* v = values_[i.args[n].index];
+  return even_odd_.holds(i.args[n]) && !even_odd_.by_lane(i) ? in_order(v) : v;
+}
+
+void Emitter::set(const kir::Inst& i, Value* v) {
+  const kir::ValueId result = i.results.at(0);
+  values_[result.index] = even_odd_.holds(result) && !even_odd_.by_lane(i) ? evens_first(v) : v;
 }
 
 void Emitter::unsupported(const kir::Inst& i, const std::string& missing) const {

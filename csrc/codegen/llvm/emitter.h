@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codegen/kir/kir.h"
+#include "codegen/llvm/even_odd.h"
 #include "codegen/target.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -23,6 +24,7 @@ struct TargetFeatures {
   Isa isa = Isa::X86;
   bool avx512 = false;  // F, BW, DQ, VL
   bool avx512_bf16 = false;
+  bool avx512_vnni = false;
   bool avx2 = false;
   uint32_t vector_bits = 512;
 };
@@ -65,10 +67,20 @@ class Emitter {
   Value* widen_float(Value* v, kir::Elem from, llvm::Type* to);
   llvm::Value* widen_pairs(llvm::Value* v, llvm::Type* to);
   Value* narrow_float(Value* v, kir::Elem to, bool any_nan);
+  Value* raised_to_bf16(Value* v, bool any_nan);
+
+  // convert_halves.cpp
+  bool convert_halves(const kir::Inst& i);
+  Value* evens_first(Value* v);
+  Value* in_order(Value* v);
+  Value* low_or_upper(Value* low, Value* odd);
   Value* float_to_signed(Value* v, llvm::Type* to);
 
   // nan_payloads.cpp
+  void note_nans();
+  void note_nans(const kir::Block& block);
   void note_nans(const kir::Inst& i);
+  void note_nans_of_loop(const kir::Inst& i);
   bool nan_is_narrowable(const kir::Inst& i) const;
 
   // emit_scale.cpp
@@ -106,9 +118,10 @@ class Emitter {
   llvm::Type* type(kir::Type t);
   llvm::Type* with_lanes(llvm::Type* scalar, unsigned lanes) const;
   static unsigned lanes(Value* v);
-  Value* arg(const kir::Inst& i, size_t n) const { return values_[i.args[n].index]; }
+  // Operands and results in the order that the instruction wants and gives (even_odd.h).
+  Value* arg(const kir::Inst& i, size_t n);
   kir::Type arg_type(const kir::Inst& i, size_t n) const { return kernel_.type(i.args[n]); }
-  void set(const kir::Inst& i, Value* v) { values_[i.results.at(0).index] = v; }
+  void set(const kir::Inst& i, Value* v);
   Value* unary(llvm::Intrinsic::ID id, Value* v) { return b_.CreateUnaryIntrinsic(id, v); }
   Value* binary(llvm::Intrinsic::ID id, Value* a, Value* c) {
     return b_.CreateBinaryIntrinsic(id, a, c);
@@ -126,10 +139,13 @@ class Emitter {
   llvm::LLVMContext& context_;
   llvm::IRBuilder<> b_;
   llvm::Function* function_ = nullptr;
+  EvenOdd even_odd_;
   std::vector<Value*> values_;
-  std::vector<char> narrowable_;  // of each f32 value: what nan_is_narrowable said
-  std::vector<Value*> objects_;   // base pointer of each object
-  std::vector<Value*> meta_;      // value of each metadata word
+  std::vector<Value*> rounded_;         // of a bf16 value: the same as f32, in halves, if at hand
+  std::vector<char> narrowable_;        // of each f32 value: what nan_is_narrowable said
+  std::vector<char> narrowable_array_;  // of each private array: of all that is stored in it
+  std::vector<Value*> objects_;         // base pointer of each object
+  std::vector<Value*> meta_;            // value of each metadata word
   Value* status_ = nullptr;
   Value* block_ids_[3] = {};
   Value* grid_[3] = {};

@@ -29,6 +29,9 @@ struct Root {
   std::vector<tile::AxisId> rows;    // outermost first
   tile::AxisId column, reduced;
   uint32_t nest = 0, level = 0;  // order of nests in the run, of phases in the nest
+  // A maximum that its phase may start without, for what follows from it.
+  enum Guess : uint8_t { None, Quotients, Logs };
+  Guess guess = None;
 
   bool is_dot() const { return inst != nullptr && inst->op == tile::Op::dot; }
   bool reduces_column() const { return kind == Reduce && reduced == column; }
@@ -40,6 +43,7 @@ struct PhaseCost {
   int ops = 0;
   int widest = 1;              // bytes of the widest element computed with, at most 4
   bool guards = false;         // some load's mask varies with the column
+  int bf16 = 0, other = 0;     // accesses of consecutive bf16; all others that vary
   std::set<uint32_t> buffers;  // loaded from
 };
 
@@ -56,6 +60,8 @@ class BlockLowering {
   // --- the target's part
   virtual void begin() {}
   virtual void program_body() { block(facts_.program().body, {}); }
+  // How many passes ahead the loads of a loop without loops inside ask for memory; 0: they do not.
+  virtual int64_t passes_ahead() const { return 0; }
   // Passes of a loop without loops inside that are emitted side by side.
   virtual int64_t passes_together() const { return 1; }
   // Whether values may be kept in private arrays; where not, what needs one is Unsupported.
@@ -116,9 +122,18 @@ class BlockLowering {
   void rows(std::span<const tile::AxisId> left, const Nest& n);
   void versions(const Nest& n);
   bool exceeds_cache() const;
-  std::optional<uint32_t> prefetching_phase(const std::vector<Root>& roots, uint32_t last) const;
+  struct Prefetching {
+    uint32_t level;
+    bool once;  // no other phase reads the rows
+  };
+  std::optional<Prefetching> prefetching_phase(const std::vector<Root>& roots, uint32_t last) const;
+  void ask_ahead(const Root& root);
   void hoist_roots(const std::vector<const Root*>& roots, tile::AxisId column);
   std::vector<tile::ValueId> root_operands(const Root& r) const;
+
+  // guessed_maximum.cpp: softmax in one phase less
+  void mark_guess(std::vector<Root>& roots);
+  void guessed_phase(tile::AxisId column, const std::vector<const Root*>& roots);
 
   // pairs.cpp: rows of two that are woven with the column
   tile::AxisId pair_axis(const std::vector<Root>& roots) const;
@@ -155,8 +170,9 @@ class BlockLowering {
   const Target& target_;
   Emitter emit_;
   int64_t kept_bytes_ = 0;
-  tile::AxisId pair_;        // of the nest being emitted
-  kir::ValueId fill_value_;  // while an array is filled: the value of every position
+  tile::AxisId pair_;                     // of the nest being emitted
+  std::optional<int64_t> first_columns_;  // a column loop stops there
+  kir::ValueId fill_value_;               // while an array is filled: the value of every position
 };
 
 // Values kept in private arrays take at most this much of the stack and of the cache.

@@ -191,7 +191,9 @@ void BlockLowering::loop(const tile::Inst& inst) {
                       });
     lo = first;
   }
+  if (inner && passes_ahead() > 0) emit_.loop_ahead(body.params[0], passes_ahead());
   const auto results = b.for_loop(lo, hi, emit_.i64(1), std::move(init), pass);
+  emit_.loop_ahead({}, 0);
   for (size_t k = 0, s = 0; k < n; ++k) {
     if (arrays[k])
       emit_.set_kept(inst.results[k], arrays[k]);

@@ -37,12 +37,16 @@ void weigh(const tile::Program& p, const tile::Block& b, Weight& out) {
   }
 }
 
+constexpr int64_t kPassesAhead = 4;
+
 void CpuLowering::program_body() {
   const tile::Program& p = facts_.program();
   const AxisId column = carried_columns(p, p.body);
   if (!column || (facts_.reduced_axes() & TileFacts::bit(column)) != 0)
     return BlockLowering::program_body();
   kir::KirBuilder& b = emit_.builder();
+  // A pass reads a few lines a row of memory, too few for the processor to foresee the next.
+  passes_ahead_ = exceeds_cache() ? kPassesAhead : 0;
   Weight weight;
   weigh(p, p.body, weight);
   const auto capacity = static_cast<uint64_t>(p.axes.at(column.index).capacity);
@@ -94,16 +98,23 @@ void CpuLowering::column_phase(AxisId column, const std::vector<const Root*>& ro
   const PhaseCost cost = phase_cost(roots, column);
   const bool reduces =
       std::any_of(roots.begin(), roots.end(), [](const Root* r) { return r->reduces_column(); });
+  // Whole vectors of bf16, each two of f32: their halves need no shuffles (llvm/even_odd.cpp).
+  const bool doubled = cost.widest == 4 && cost.bf16 > cost.other;
   uint16_t lanes = static_cast<uint16_t>(
-      std::clamp<int64_t>(target_.vector_bytes / cost.widest, 2, kir::kMaxLanes));
+      std::clamp<int64_t>(target_.vector_bytes / (doubled ? 2 : cost.widest), 2, kir::kMaxLanes));
   lanes = static_cast<uint16_t>(
       std::min<uint64_t>(lanes, std::bit_ceil(static_cast<uint64_t>(capacity))));
   size_t unroll = reduces ? (cost.ops <= 16 ? 4 : 2) : cost.ops <= 16 ? 2 : 1;
+  if (doubled) unroll = std::max<size_t>(unroll / 2, 1);
   while (unroll > 1 && static_cast<int64_t>(unroll) * lanes > capacity) unroll /= 2;
 
   if (!fill_value_) hoist_roots(roots, column);
-  const KValue n = emit_.extent(column);
-  const auto fixed = emit_.static_extent(column);
+  KValue n = emit_.extent(column);
+  auto fixed = emit_.static_extent(column);
+  if (first_columns_) {
+    if (fixed) fixed = std::min(*fixed, *first_columns_);
+    n = fixed ? emit_.i64(*fixed) : b.emit(Op::smin, {n, emit_.i64(*first_columns_)});
+  }
   const int64_t stride = static_cast<int64_t>(unroll) * lanes;
   std::vector<KValue> acc;
   for (const Root* r : roots)

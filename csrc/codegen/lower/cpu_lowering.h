@@ -15,6 +15,7 @@ class CpuLowering final : public BlockLowering {
 
   // cpu.cpp
   void program_body() override;
+  int64_t passes_ahead() const override { return passes_ahead_; }
   void column_phase(tile::AxisId column, const Roots& roots) override;
   void vector(const Roots& roots, const Emitter::VectorAxis& at, Values& acc, size_t unroll,
               size_t u);
@@ -45,6 +46,8 @@ class CpuLowering final : public BlockLowering {
                   const Emitter::VectorAxis& at, Values& acc, size_t u);
   kir::ValueId dot_operand(const DotBlock& d, tile::ValueId v);
   kir::ValueId dot_step(const DotBlock& d, const tile::Inst& inst, kir::ValueId acc);
+
+  int64_t passes_ahead_ = 0;
 };
 
 }  // namespace poot::codegen::lowering

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "codegen/codegen.h"
@@ -96,11 +97,17 @@ class Emitter {
   void hoist_extent(tile::AxisId a);
   void end_hoist() { hoisted_.clear(); }
 
+  // This value is e^x of a difference from a maximum: terms of a sum, or a quotient by it.
+  void note_term(tile::ValueId v) { terms_.insert(v.index); }
+
   // --- memory
-  // While set, consecutive loads of a CPU also ask for the next position along this row axis.
-  void prefetch_ahead(tile::AxisId row) { ahead_ = row; }
+  // While set, consecutive loads of a CPU also ask for what lies `rows` further along this row axis.
+  void prefetch_ahead(tile::AxisId row, int64_t rows = 1) { ahead_ = row, rows_ahead_ = rows; }
   // While set, consecutive loads that vary with the row also ask for what lies `bytes` further.
   void stream_ahead(tile::AxisId row, int64_t bytes) { stream_ = row, stream_bytes_ = bytes; }
+  // While set, consecutive loads also ask for what they read `passes` later of the loop with this
+  // index.
+  void loop_ahead(tile::ValueId index, int64_t passes) { loop_ = index, passes_ = passes; }
   void store(const tile::Inst& inst);
   // Stores even and odd elements of a store of stride 2; the position is that of the first pair.
   void store_woven(const tile::Inst& inst, kir::ValueId even, kir::ValueId odd);
@@ -143,6 +150,7 @@ class Emitter {
   bool divides_by_uniform(const tile::Inst& inst, AxisSet varying) const;
   bool multiplies_by_reciprocal(const tile::Inst& inst) const;
   Reciprocal reciprocal(tile::ValueId divisor);
+  bool sums_exponentials(tile::ValueId v) const;
   kir::ValueId divide_by_uniform(kir::ValueId a, tile::ValueId divisor);
   kir::ValueId splat(kir::ValueId v, uint16_t lanes);
 
@@ -159,7 +167,7 @@ class Emitter {
   Access access(tile::BufferId buffer, tile::IndexId i, bool vector);
   kir::ValueId load_shuffled(kir::ObjectId object, kir::Type t, const Access& a);
   Reg load(const tile::Inst& inst);
-  void prefetch(const tile::Inst& inst, kir::ValueId at);
+  void prefetch(const tile::Inst& inst, kir::ValueId at, int64_t n);
   kir::ValueId read_vector(const tile::Inst& inst, const Guard& g, kir::Type t);
   void write_vector(const tile::Inst& inst, const Guard& g, kir::ValueId stored);
   void report(kir::ValueId bad, uint32_t code);  // in active lanes
@@ -177,10 +185,12 @@ class Emitter {
   VectorAxis vector_;
   kir::ValueId predicate_;
   tile::AxisId ahead_, stream_;
-  int64_t stream_bytes_ = 0;
+  int64_t rows_ahead_ = 1, stream_bytes_ = 0, passes_ = 0;
+  tile::ValueId loop_;
   std::unordered_map<uint32_t, KeptTile> kept_;
   std::unordered_map<uint32_t, int64_t> known_;  // constants by KIR value
   std::map<uint32_t, char> hoisted_;
+  std::unordered_set<uint32_t> terms_;
 };
 
 kir::Elem storage_elem(DType d);  // bool: i8

@@ -2,6 +2,7 @@
 // load or store at a scalar index; anything else is a gather or scatter; masked lanes touch no
 // memory.
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "codegen/lower/emitter.h"
@@ -45,34 +46,52 @@ Emitter::Access Emitter::access(tile::BufferId buffer, tile::IndexId i, bool vec
 
 namespace {
 
-// Factor of the coordinate of `row` or, where rows are blocks, of the block's number.
-int64_t row_factor(const TileFacts& facts, tile::IndexId i, tile::AxisId row) {
-  const tile::IndexNode& n = facts.program().index.at(i.index);
+// Factor of what `is` names in an expression.
+int64_t factor_of(const tile::Program& p, tile::IndexId i,
+                  const std::function<bool(const tile::IndexNode&)>& is) {
+  const tile::IndexNode& n = p.index.at(i.index);
   switch (n.op) {
     case tile::IndexOp::Coord:
-      return n.ref == row.index;
-    case tile::IndexOp::Scalar: {
-      const tile::Inst* d = facts.def(tile::ValueId(n.ref));
-      const bool one_row = facts.program().axes.at(row.index).capacity == 1;
-      return one_row && d != nullptr && d->op == tile::Op::block_id;
-    }
+    case tile::IndexOp::Scalar:
+      return is(n);
     case tile::IndexOp::Add:
-      return row_factor(facts, n.a, row) + row_factor(facts, n.b, row);
+      return factor_of(p, n.a, is) + factor_of(p, n.b, is);
     case tile::IndexOp::Mul: {
-      const tile::IndexNode& k = facts.program().index.at(n.b.index);
-      return k.op == tile::IndexOp::Const ? k.value * row_factor(facts, n.a, row) : 0;
+      const tile::IndexNode& k = p.index.at(n.b.index);
+      return k.op == tile::IndexOp::Const ? k.value * factor_of(p, n.a, is) : 0;
     }
     default:
       return 0;
   }
 }
 
+// Factor of the coordinate of `row` or, where rows are blocks, of the block's number.
+int64_t row_factor(const TileFacts& facts, tile::IndexId i, tile::AxisId row) {
+  const bool one_row = facts.program().axes.at(row.index).capacity == 1;
+  return factor_of(facts.program(), i, [&](const tile::IndexNode& n) {
+    if (n.op == tile::IndexOp::Coord) return n.ref == row.index;
+    const tile::Inst* d = facts.def(tile::ValueId(n.ref));
+    return one_row && d != nullptr && d->op == tile::Op::block_id;
+  });
+}
+
 }  // namespace
 
-// Asks for the same columns of the next row.
-void Emitter::prefetch(const tile::Inst& inst, KValue at) {
-  if (const int64_t next = row_factor(facts_, inst.index, ahead_); next != 0)
-    b_.prefetch(kir::ObjectId(inst.buffer.index), add(at, i64(next)));
+// Asks for the `n` elements that the load reads in another row, or some passes later of a loop.
+void Emitter::prefetch(const tile::Inst& inst, KValue at, int64_t n) {
+  const kir::ObjectId object(inst.buffer.index);
+  const int64_t bytes = byte_size(program().buffers.at(inst.buffer.index).dtype);
+  const auto ask = [&](int64_t further) {
+    for (int64_t e = 0; further != 0 && e < n; e += 64 / bytes)
+      b_.prefetch(object, add(at, i64(further + e)));
+  };
+  if (ahead_) ask(row_factor(facts_, inst.index, ahead_) * rows_ahead_);
+  if (stream_ && (facts_.deps(inst.index) & TileFacts::bit(stream_)) != 0)
+    ask(stream_bytes_ / bytes);
+  if (loop_)
+    ask(passes_ * factor_of(program(), inst.index, [&](const tile::IndexNode& node) {
+          return node.op == tile::IndexOp::Scalar && node.ref == loop_.index;
+        }));
 }
 
 // Memory of a device is allocated in large units, and its launch refuses a buffer that starts
@@ -161,6 +180,8 @@ KValue Emitter::read_vector(const tile::Inst& inst, const Guard& g, kir::Type t)
   const auto other = [&] { return b_.constant(t, inst.value ? ir::bits_of(*inst.value) : 0); };
   const Access a = access(inst.buffer, inst.index, true);
   const KValue mask = lane_mask(g);
+  if (a.kind == Access::EverySecond && !mask && target_.isa == Isa::X86)
+    prefetch(inst, a.index, 2 * t.lanes);
   if (a.kind == Access::Reversed || a.kind == Access::EverySecond)
     return mask ? b_.gather(object, t, index_lanes(inst.index), mask, other())
                 : load_shuffled(object, t, a);
@@ -169,9 +190,7 @@ KValue Emitter::read_vector(const tile::Inst& inst, const Guard& g, kir::Type t)
                      other());
   if (mask) return b_.load_masked(object, t, a.index, mask, other());
   const KValue v = b_.load(object, t, a.index, a.align);
-  if (ahead_ && target_.isa == Isa::X86) prefetch(inst, a.index);
-  if (stream_ && (facts_.deps(inst.index) & TileFacts::bit(stream_)) != 0)
-    b_.prefetch(object, add(a.index, i64(stream_bytes_ / (kir::bit_width(t.elem) / 8))));
+  if (target_.isa == Isa::X86) prefetch(inst, a.index, t.lanes);
   return v;
 }
 

@@ -7,6 +7,8 @@
 
 namespace poot::codegen::lowering {
 
+constexpr int64_t kElemsAhead = 1024;
+
 using tile::AxisId;
 using tile::ValueId;
 
@@ -34,7 +36,7 @@ void BlockLowering::run_roots(std::vector<Root> roots) {
 
 bool BlockLowering::cheap(ValueId v, AxisId column) const {
   // About what writing and reading back an array costs.
-  constexpr int kCheap = 8;
+  constexpr int kCheap = 5;
   Root r{.kind = Root::Keep, .value = v};
   return phase_cost({&r}, column).ops <= kCheap;
 }
@@ -104,6 +106,7 @@ void BlockLowering::nest(std::vector<Root> roots) {
       if (r.array) emit_.set_kept(r.kept_as, r.array);
     return;
   }
+  mark_guess(roots);
   const std::vector<ValueId> transposed = transposed_loads(roots);
   for (ValueId v : transposed) keep_transposed(v, roots[0].rows[0], roots[0].column);
   Nest n;
@@ -190,12 +193,12 @@ bool BlockLowering::exceeds_cache() const {
 // A row that several phases read comes from memory in the first only, unless it was asked for while
 // the row before it was worked on: best in the phase with the most arithmetic, which hides the time
 // that memory takes. It must load everything that the first phase does.
-std::optional<uint32_t> BlockLowering::prefetching_phase(const std::vector<Root>& roots,
-                                                         uint32_t last) const {
-  if (last == 0 || roots[0].rows.empty() || !exceeds_cache()) return std::nullopt;
+std::optional<BlockLowering::Prefetching> BlockLowering::prefetching_phase(
+    const std::vector<Root>& roots, uint32_t last) const {
+  if (!exceeds_cache()) return std::nullopt;
   std::unordered_set<uint32_t> at_hand;
   std::set<uint32_t> needed;
-  uint32_t best = 0;
+  Prefetching best{0, true};
   int most = -1;
   for (uint32_t level = 0; level <= last; ++level) {
     PhaseCost cost;
@@ -205,14 +208,16 @@ std::optional<uint32_t> BlockLowering::prefetching_phase(const std::vector<Root>
       cost.ops += own.ops;
       cost.buffers.insert(own.buffers.begin(), own.buffers.end());
     }
-    if (level == 0) needed = cost.buffers;
-    if (cost.ops > most && std::ranges::includes(cost.buffers, needed)) {
-      best = level;
-      most = cost.ops;
+    const bool first = needed.empty();
+    if (first) needed = cost.buffers;
+    if (!needed.empty() && std::ranges::includes(cost.buffers, needed)) {
+      best.once = first;
+      if (cost.ops > most) best.level = level, most = cost.ops;
     }
     for (const Root& r : roots)
       if (r.level == level && r.kind == Root::Keep) at_hand.insert(r.kept_as.index);
   }
+  if (needed.empty() || (!best.once && roots[0].rows.empty())) return std::nullopt;
   return best;
 }
 
@@ -220,10 +225,21 @@ void BlockLowering::dots(const std::vector<const Root*>&) {
   throw Unsupported("tile program " + facts_.program().name, "dots on this target");
 }
 
+// Rows that are read once go by too fast for the processor to foresee where they go on, be they
+// short or in many streams.
+void BlockLowering::ask_ahead(const Root& root) {
+  const int64_t columns = facts_.program().axes.at(root.column.index).capacity;
+  const size_t rows = root.rows.size() - (pair_ ? 1 : 0);
+  if (columns > kElemsAhead)
+    emit_.stream_ahead(root.column, 4 * kElemsAhead);
+  else if (rows > 0)
+    emit_.prefetch_ahead(root.rows[rows - 1], kElemsAhead / columns);
+}
+
 void BlockLowering::phases(const std::vector<Root>& roots) {
   uint32_t last = 0;
   for (const Root& r : roots) last = std::max(last, r.level);
-  const std::optional<uint32_t> prefetching = prefetching_phase(roots, last);
+  const std::optional<Prefetching> prefetching = prefetching_phase(roots, last);
   for (uint32_t level = 0; level <= last; ++level) {
     std::vector<const Root*> scalars;
     std::vector<AxisId> columns;
@@ -234,15 +250,21 @@ void BlockLowering::phases(const std::vector<Root>& roots) {
       else if (std::find(columns.begin(), columns.end(), r.column) == columns.end())
         columns.push_back(r.column);
     }
-    scalar_phase(scalars);
-    if (level == prefetching) emit_.prefetch_ahead(roots[0].rows.back());
+    const bool guessed = std::any_of(roots.begin(), roots.end(),
+                                     [&](const Root& r) { return r.guess && r.level == level; });
+    if (!guessed) scalar_phase(scalars);
+    const bool prefetches = prefetching && prefetching->level == level;
+    if (prefetches && !prefetching->once) emit_.prefetch_ahead(roots[0].rows.back());
     for (AxisId column : columns) {
       std::vector<const Root*> members;
       for (const Root& r : roots)
         if (r.level == level && r.column == column) members.push_back(&r);
-      column_phase(column, members);
+      if (prefetches && prefetching->once) ask_ahead(*members[0]);
+      guessed ? guessed_phase(column, members) : column_phase(column, members);
     }
     emit_.prefetch_ahead({});
+    emit_.stream_ahead({}, 0);
+    if (guessed) scalar_phase(scalars);
     for (const Root& r : roots)
       if (r.level == level && r.kind == Root::Keep && r.kept_as) emit_.set_kept(r.kept_as, r.array);
   }

@@ -135,6 +135,8 @@ void BlockLowering::keep_transposed(ValueId v, AxisId row, AxisId column) {
       return std::vector<KValue>{};
     });
   };
+  // Every column is another page, of which each pass takes a line: it asks for the next.
+  if (exceeds_cache()) emit_.stream_ahead(row, 64);
   loop(rows, [&](KValue r) {
     TransposedBlock at{.row = r};
     if (!whole(row)) {
@@ -160,6 +162,7 @@ void BlockLowering::keep_transposed(ValueId v, AxisId row, AxisId column) {
         },
         [] { return std::vector<KValue>{}; });
   });
+  emit_.stream_ahead({}, 0);
   emit_.set_kept(v, array);
 }
 

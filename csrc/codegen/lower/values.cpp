@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "codegen/math/math.h"
+#include "codegen/math/softmax.h"
 #include "program/kernel_abi.h"
 
 namespace poot::codegen::lowering {
@@ -222,6 +223,7 @@ Reg Emitter::eval_pointwise(const tile::Inst& inst) {
   }
   std::vector<KValue> args;
   for (tile::ValueId a : inst.args) args.push_back(compute(a, lanes));
+  if (terms_.contains(inst.results[0].index)) return {math::exp_of_difference(b_, args[0]), {}};
   if (is_int(from) && divides_integers(inst.pointwise)) report_zero_divisor(args[1]);
   // A quotient of two bf16 may lie exactly between two others: it is rounded once, as in eager.
   const bool narrow =
@@ -275,15 +277,32 @@ Emitter::Reciprocal Emitter::reciprocal(tile::ValueId divisor) {
   }
   Reciprocal r;
   r.value = b_.emit(Op::fdiv, {b_.f32(1), d});
+  const float most = sums_exponentials(divisor) ? 0x1p100f : 0x1p24f;
   r.usable = b_.emit(
-      Op::band, {b_.fcmp(Pred::oge, d, b_.f32(0x1p-24f)), b_.fcmp(Pred::ole, d, b_.f32(0x1p24f))});
+      Op::band, {b_.fcmp(Pred::oge, d, b_.f32(1 / most)), b_.fcmp(Pred::ole, d, b_.f32(most))});
   return scopes_.back().reciprocals[divisor.index] = r;
+}
+
+// The divisor of a softmax, whose quotients need not be the nearest: the exponentials are not.
+bool Emitter::sums_exponentials(tile::ValueId v) const {
+  const tile::Inst* sum = facts_.def(v);
+  while (sum != nullptr && sum->op == tile::Op::broadcast) sum = facts_.def(sum->args[0]);
+  if (sum == nullptr || sum->op != tile::Op::reduce || sum->pointwise != OpCode::reduce_sum ||
+      program().type(sum->results[0]).dtype != DType::F32)
+    return false;
+  const tile::Inst* term = facts_.def(sum->args[0]);
+  return term != nullptr && term->op == tile::Op::pointwise &&
+         math::is_exponential(term->pointwise);
 }
 
 KValue Emitter::divide_by_uniform(KValue a, tile::ValueId divisor) {
   const uint16_t n = b_.type(a).lanes;
   const Reciprocal r = reciprocal(divisor);
   const KValue d = compute(divisor, n), inverse = splat(r.value, n);
+  if (sums_exponentials(divisor))
+    return b_.if_else(
+        r.usable, [&] { return std::vector<KValue>{b_.emit(Op::fmul, {a, inverse})}; },
+        [&] { return std::vector<KValue>{b_.emit(Op::fdiv, {a, d})}; })[0];
   const KValue size = b_.emit(Op::fabs, {a});
   const KValue moderate = b_.emit(Op::band, {b_.fcmp(Pred::oge, size, b_.f32(0x1p-100f, n)),
                                              b_.fcmp(Pred::ole, size, b_.f32(0x1p100f, n))});
