@@ -37,7 +37,8 @@ class Variant:
 
     def model(self, cls: Callable[[Any], torch.nn.Module], config: Any) -> torch.nn.Module:
         torch.manual_seed(self.seed)
-        model = cls(config).eval()
+        with torch.device(self.device):
+            model = cls(config).eval()
         # Random initialisation leaves norms at 1 and biases at 0; real checkpoints do not.
         with torch.no_grad():
             for p in model.parameters():
@@ -232,12 +233,35 @@ FULL_SIZE_CASES = (
     ),
 )
 
+_LLAMA_1B = {"config": _llama_config(128256, 2048, 8192, 16, 32, 8), "tokens": 1024, "filled": 512, "cache": 1024}
+
+# Sizes in use on a GPU: benchmarks only.
+GPU_CASES = (
+    Case("llama-1b-prefill", llama_prefill, _LLAMA_1B),
+    Case("llama-1b-decode", llama_decode, _LLAMA_1B),
+    Case(
+        "bert-base-32",
+        bert,
+        {"config": _encoder_config(768, 12, 12, 3072, vocab_size=30522), "batch": 32, "tokens": 128},
+    ),
+    Case(
+        "resnet50-32",
+        resnet,
+        {
+            "config": _resnet_config(64, [256, 512, 1024, 2048], [3, 4, 6, 3], "bottleneck"),
+            "labels": 1000,
+            "batch": 32,
+            "size": 224,
+        },
+    ),
+)
+
 
 def case(name: str) -> Case:
     """The case of that name; ValueError naming the nearest otherwise."""
     import difflib
 
-    known = {c.name: c for c in CASES + FULL_SIZE_CASES}
+    known = {c.name: c for c in CASES + FULL_SIZE_CASES + GPU_CASES}
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0)[0]

@@ -91,6 +91,8 @@ class ComplexVal:
 COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 PART_OF = {whole: part for part, whole in COMPLEX.items()}
 Number = bool | int | float
+_NUMBERS_UNROUNDED = frozenset({"add", "sub", "mul", "div", "floor_div", "trunc_div"})
+"""Operations whose kernels for a GPU read a number of the host as f32, beside tensors of f16 and bf16."""
 _PROTOTYPES = {
     (dtype, dimensioned): torch.empty((1,) if dimensioned else (), dtype=dtype, device="meta")
     for dtype in DTYPE_NAMES
@@ -254,10 +256,13 @@ class Emitter:
 
         In f16 and bf16 a scalar factor or divisor that the type cannot hold, and a 0-d one of another
         dtype, enters eager's computation unrounded; then the operation is computed in f32. Every
-        other operand is rounded first. On a GPU every number enters unrounded.
+        other operand is rounded first. On a GPU numbers that lie on the host enter sums, products and
+        quotients unrounded, on either side, and 0-d tensors of the device are rounded as any other.
         """
-        everywhere = isinstance(self.meta, torch.Tensor) and self.meta.device.type != "cpu"
-        if dtype in REDUCED and everywhere and any(self._needs_opmath(a, dtype) for a in args):
+        on_gpu = isinstance(self.meta, torch.Tensor) and self.meta.device.type != "cpu"
+        if on_gpu and (op not in _NUMBERS_UNROUNDED or not self._reads_host_numbers(args)):
+            args = [a if isinstance(a, _C.Dim) else self.rounded(a, dtype) for a in args] if dtype in REDUCED else args
+        if dtype in REDUCED and on_gpu and any(self._needs_opmath(a, dtype) for a in args):
             return self.cast(self.emit(op, *(self.operand(a, torch.float32) for a in args)), dtype)
         if dtype in REDUCED and op in ("mul", "div", "floor_div") and self._needs_opmath(args[-1], dtype):
             args = [*(self.rounded(a, dtype) for a in args[:-1]), args[-1]]
@@ -267,6 +272,11 @@ class Emitter:
         if not any(isinstance(o, Val) for o in operands):
             operands[0] = self.value(args[0], dtype)
         return self.emit(op, *operands)
+
+    def _reads_host_numbers(self, args: Sequence[Any]) -> bool:
+        if not any(isinstance(a, Val) and a.ndim == 0 for a in args):
+            return True
+        return any(t.ndim == 0 and t.device.type == "cpu" for t in self.args_meta if isinstance(t, torch.Tensor))
 
     def rounded(self, x: Any, dtype: torch.dtype) -> Any:
         """x as a Val or number that `dtype` holds."""

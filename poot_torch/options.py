@@ -16,7 +16,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     "reduce-overhead": {},
     "max-autotune": {},
-    "max-autotune-no-cudagraphs": {},
+    "max-autotune-no-cudagraphs": {"capture_libraries": False},
 }
 TARGETS = ("auto", "cpu", "cuda")
 ABSENT_TARGETS: Mapping[str, str] = {
@@ -43,6 +43,9 @@ class Options:
     writes that go past autograd (through `.data`, or by another process) are not."""
     output_pool: bool = True
     """Keep the memory of large results that died for later calls."""
+    capture_libraries: bool = True
+    """On a GPU, replay library calls in CUDA graphs where their operands stay in place from call to call. The graphs
+    hold the memory of a call's transients between calls."""
 
     fast_random: bool = False
     """Draw numbers inside kernels: one seed gives the same numbers again, but not eager's."""
@@ -54,6 +57,7 @@ class Options:
             "memory_limit_bytes": self.memory_limit_bytes,
             "output_pool": self.output_pool,
             "freeze": self.freeze,
+            "capture_libraries": self.capture_libraries,
         }
 
 

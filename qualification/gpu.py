@@ -5,6 +5,7 @@
     devices   the conformance suite over the real driver (the C++ test binary)
     tests     the torch tests that apply, with tensors on the GPU
     models    the demo models, strict: error against float64 beside eager's, time beside eager and the default compiler
+    large     models of usual sizes in bf16: time and peak memory beside the default compiler, with and without graphs
     rows      memory-bound rows in bf16: time and bandwidth beside the default compiler, error against float64
     calls     host time of a call of two operators; launches of a long chain
     first     first call of two models in fresh processes, cold and warm
@@ -21,7 +22,6 @@ import math
 import os
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -34,220 +34,11 @@ import torch
 
 import poot_torch
 from poot_torch import demo_models
-from poot_torch.accuracy import error_against
-from qualification import memory_bound_rows as rows
+from qualification.gpu_models import section_large, section_models
+from qualification.gpu_rows import section_rows
+from qualification.gpu_timing import compiled, device_seconds
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BF16 = torch.bfloat16
-Calls = list[Callable[[], object]]
-
-
-# ---- timing
-
-
-def device_seconds(calls: Calls, seconds: float = 0.02) -> float:
-    """Seconds a call on the device: events around calls in a row, that rotate over their inputs."""
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    count = len(calls)
-    while True:
-        begin.record()
-        for i in range(count):
-            calls[i % len(calls)]()
-        end.record()
-        end.synchronize()
-        total = begin.elapsed_time(end) / 1e3
-        if total >= seconds or count >= 4096:
-            return total / count
-        count *= 2
-
-
-def paired(calls: dict[str, Calls], rounds: int = 7) -> dict[str, Any]:
-    """Median seconds by name, and the ratios of each peer to poot round by round."""
-    for each in calls.values():
-        for call in each * 2:
-            call()
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    names = list(calls)
-    for r in range(rounds):
-        for name in names[r % len(names) :] + names[: r % len(names)]:
-            times[name].append(device_seconds(calls[name]))
-    out: dict[str, Any] = {"seconds": {name: statistics.median(t) for name, t in times.items()}}
-    for name in names:
-        if name != "poot":
-            ratios = sorted(a / b for a, b in zip(times[name], times["poot"], strict=True))
-            out[f"{name}/poot"] = [ratios[len(ratios) // 2], ratios[0], ratios[-1]]
-    return out
-
-
-def compiled(fn: Callable[..., Any], backend: str, **options: Any) -> Callable[..., Any]:
-    if backend == "poot":
-        return torch.compile(fn, backend="poot", options={"strict": True, **options})
-    return torch.compile(fn, backend=backend)
-
-
-def flat(result: Any) -> list[torch.Tensor]:
-    return list(result) if isinstance(result, (tuple, list)) else [result]
-
-
-def worst(reference: Any, got: Any) -> float:
-    """Largest relative error (root mean square) over the results."""
-    return max(error_against(r, g).rms for r, g in zip(flat(reference), flat(got), strict=True))
-
-
-# ---- rows
-
-
-def noise(*shape: int) -> torch.Tensor:
-    return torch.randn(*shape, device="cuda", dtype=BF16)
-
-
-def table() -> dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tensor, ...]], int]]:
-    """name -> (function, inputs, bytes that a call must move)."""
-    n = 8192
-    d = 4096
-
-    def rope() -> tuple[torch.Tensor, ...]:
-        q, k = noise(4, 32, d, 128), noise(4, 32, d, 128)
-        return q, k, noise(d, 128), noise(d, 128)
-
-    return {
-        "pointwise": (rows.pointwise, lambda: (noise(n, n), noise(n, n)), 3 * n * n * 2),
-        "residual-rms-norm": (
-            rows.residual_rms_norm,
-            lambda: (noise(16384, d), noise(16384, d), noise(d)),
-            4 * 16384 * d * 2,
-        ),
-        "layer-norm-gelu": (rows.layer_norm_gelu, lambda: (noise(16384, d), noise(d), noise(d)), 2 * 16384 * d * 2),
-        "softmax-32768": (rows.scaled_softmax, lambda: (noise(d, 32768),), 2 * d * 32768 * 2),
-        "softmax-262144": (rows.scaled_softmax, lambda: (noise(512, 262144),), 2 * 512 * 262144 * 2),
-        "cross-entropy": (
-            rows.cross_entropy,
-            lambda: (noise(d, 128256), torch.randint(0, 128256, (d,), device="cuda")),
-            d * 128256 * 2,
-        ),
-        "rope": (rows.rotate_half, rope, 4 * 4 * 32 * d * 128 * 2),
-        "column-sum": (lambda x: x.sum(0), lambda: (noise(16384, n),), 16384 * n * 2),
-        "column-sum-narrow": (lambda x: x.float().sum(0), lambda: (noise(1 << 20, 64),), (1 << 20) * 64 * 2),
-        "sum-all": (lambda x: x.float().sum(), lambda: (noise(n, n),), n * n * 2),
-        "transpose-add": (lambda x, y: x.t() + y, lambda: (noise(n, n), noise(n, n)), 3 * n * n * 2),
-    }
-
-
-def wide_reference(fn: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor] | None:
-    """fn in float64, or None where it does not fit."""
-    try:
-        return flat(fn(*(t.double() if t.is_floating_point() else t for t in inputs)))
-    except torch.cuda.OutOfMemoryError:
-        return None
-
-
-def run_row(name: str) -> dict[str, Any]:
-    fn, make, bytes_moved = table()[name]
-    torch._dynamo.reset()
-    sets = [make() for _ in range(3)]
-    calls: dict[str, Calls] = {}
-    out: dict[str, Any] = {"bytes": bytes_moved, "error": {}}
-    reference = wide_reference(fn, sets[0])
-    for backend in ("inductor", "poot"):
-        f = compiled(fn, backend)
-        try:
-            start = time.perf_counter()
-            got = f(*sets[0])
-            torch.cuda.synchronize()
-            out.setdefault("first_call_s", {})[backend] = time.perf_counter() - start
-            if reference is not None:
-                out["error"][backend] = worst(reference, got)
-        except Exception as e:
-            out.setdefault("failed", {})[backend] = f"{type(e).__name__}: {e}"[:600]
-            continue
-        calls[backend] = [lambda s=s, f=f: f(*s) for s in sets]
-    if reference is not None:
-        out["error"]["eager"] = worst(reference, fn(*sets[0]))
-    del reference
-    with torch.no_grad():
-        out.update(paired(calls))
-    out["GB/s"] = {k: bytes_moved / s / 1e9 for k, s in out["seconds"].items()}
-    return out
-
-
-def section_rows(_: argparse.Namespace) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for name in table():
-        try:
-            with torch.no_grad():
-                out[name] = run_row(name)
-            speeds = "  ".join(f"{k} {v:6.0f}" for k, v in out[name]["GB/s"].items())
-            ratio = out[name].get("inductor/poot", [float("nan")])[0]
-            print(f"  {name:20s} GB/s {speeds}  x{ratio:.2f}  error {out[name]['error']}", flush=True)
-            if "failed" in out[name]:
-                print("   ", out[name]["failed"], flush=True)
-        except Exception as e:
-            out[name] = {"failed": f"{type(e).__name__}: {e}"[:600]}
-            print(f"  {name:20s} failed: {out[name]['failed'][:300]}", flush=True)
-        gc.collect()
-        torch.cuda.empty_cache()
-    ratios = [r["inductor/poot"][0] for r in out.values() if "inductor/poot" in r]
-    if ratios:
-        out["geometric mean"] = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    return out
-
-
-# ---- models
-
-
-def run_model(case: demo_models.Case, dtype: torch.dtype) -> dict[str, Any]:
-    out: dict[str, Any] = {"error": {}, "first_call_s": {}}
-    reference = case.build(dtype, 0, True, device="cuda")()
-    calls: dict[str, Calls] = {}
-    errors = {}
-    for backend in ("eager", "inductor", "poot"):
-        torch._dynamo.reset()
-        instance = case.build(dtype, 0, False, device="cuda")
-        f = instance.fn if backend == "eager" else compiled(instance.fn, backend)
-        instance.reset()
-        start = time.perf_counter()
-        try:
-            value = f(*instance.args)
-            torch.cuda.synchronize()
-        except Exception as e:
-            out.setdefault("failed", {})[backend] = f"{type(e).__name__}: {e}"[:900]
-            continue
-        out["first_call_s"][backend] = time.perf_counter() - start
-        errors[backend] = error_against(reference, value)
-        out["error"][backend] = {"rms": errors[backend].rms, "max": errors[backend].max}
-        if backend == "poot":
-            out["report"] = poot_torch.last_report().to_json()["totals"]
-        calls[backend] = [lambda f=f, i=instance: (i.reset(), f(*i.args))]
-    if "poot" not in errors:
-        return out
-    if "eager" in errors:
-        out["accurate"] = errors["poot"].within(errors["eager"], dtype)
-    out.update(paired(calls, rounds=5))
-    return out
-
-
-def section_models(args: argparse.Namespace) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    with torch.no_grad():
-        for case in demo_models.CASES:
-            for name, dtype in (("bf16", BF16), ("fp32", torch.float32)):
-                if args.models and case.name not in args.models:
-                    continue
-                key = f"{case.name} {name}"
-                try:
-                    row = out[key] = run_model(case, dtype)
-                    for backend, why in row.get("failed", {}).items():
-                        print(f"  {key}: {backend} failed: {why}", flush=True)
-                    if "seconds" not in row:
-                        continue
-                    times = "  ".join(f"{k} {v * 1e6:7.0f} us" for k, v in row["seconds"].items())
-                    print(f"  {key:20s} {times}  accurate {row.get('accurate')}  {row['error']}", flush=True)
-                    if "report" in row:
-                        print(f"    {row['report']}", flush=True)
-                except Exception as e:
-                    out[key] = {"failed": f"{type(e).__name__}: {e}"[:900]}
-                    print(f"  {key:20s} failed: {out[key]['failed']}", flush=True)
-    return out
 
 
 # ---- calls
@@ -386,6 +177,7 @@ SECTIONS = {
     "devices": section_devices,
     "rows": section_rows,
     "models": section_models,
+    "large": section_large,
     "calls": section_calls,
     "first": section_first,
     "tests": section_tests,
@@ -405,7 +197,9 @@ TESTS = (
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sections", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))
-    parser.add_argument("--models", nargs="+", choices=[c.name for c in demo_models.CASES])
+    parser.add_argument("--models", nargs="+", choices=[c.name for c in demo_models.CASES + demo_models.GPU_CASES])
+    parser.add_argument("--demo-backends", nargs="+", default=["eager", "inductor", "poot"])
+    parser.add_argument("--large-backends", nargs="+", default=["inductor", "inductor:reduce-overhead", "poot"])
     parser.add_argument("--first", nargs="+", default=["bert", "llama-prefill"], help="models of the section first")
     parser.add_argument("--unit", type=pathlib.Path, default=ROOT / "build" / "poot_unit", help="C++ test binary")
     parser.add_argument("--tests", nargs="+", default=TESTS, help="files of tests/torch")

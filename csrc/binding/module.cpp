@@ -48,7 +48,7 @@ py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
                   const passes::Options& options, const std::string& target_name,
                   const std::string& device_name, std::shared_ptr<OpaqueTable> calls,
                   bool output_pool, const std::vector<uint32_t>& complex_args,
-                  const std::vector<uint32_t>& complex_results) {
+                  const std::vector<uint32_t>& complex_results, bool capture_libraries) {
   compiler::Compiled compiled;
   auto loaded = std::make_shared<LoadedProgram>();
   loaded->device = c10::Device(device_name);
@@ -75,8 +75,9 @@ py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
   if (cuda) {
     std::vector<runtime::ModuleId> modules;
     for (const std::string& bytes : compiled.modules) modules.push_back(cuda->load(bytes));
-    loaded->executor = std::make_unique<runtime::Executor>(
-        std::move(compiled.program), std::move(modules), *loaded->host, *cuda);
+    loaded->executor = std::make_unique<runtime::Executor>(std::move(compiled.program),
+                                                           std::move(modules), *loaded->host, *cuda,
+                                                           capture_libraries ? cuda : nullptr);
   } else {
     loaded->executor = std::make_unique<runtime::Executor>(
         std::move(compiled.program), std::move(compiled.images), *loaded->host);
@@ -98,19 +99,20 @@ void bind_compile(py::module_& m) {
       [](const ir::Graph& graph, const passes::Signature& signature,
          std::shared_ptr<OpaqueTable> calls, bool fuse, int64_t memory_limit_bytes,
          const std::string& target, const std::string& device, bool output_pool, bool freeze,
-         const std::vector<uint32_t>& complex_args, const std::vector<uint32_t>& complex_results) {
+         const std::vector<uint32_t>& complex_args, const std::vector<uint32_t>& complex_results,
+         bool capture_libraries) {
         passes::Options options;
         options.fuse = fuse;
         options.memory_limit_bytes = memory_limit_bytes;
         options.freeze = freeze;
         return compile(graph, signature, options, target, device, std::move(calls), output_pool,
-                       complex_args, complex_results);
+                       complex_args, complex_results, capture_libraries);
       },
       py::arg("graph"), py::arg("signature"), py::arg("calls"), py::arg("fuse") = true,
       py::arg("memory_limit_bytes") = 0, py::arg("target") = "", py::arg("device") = "cpu",
       py::arg("output_pool") = true, py::arg("freeze") = false,
       py::arg("complex_args") = std::vector<uint32_t>(),
-      py::arg("complex_results") = std::vector<uint32_t>());
+      py::arg("complex_results") = std::vector<uint32_t>(), py::arg("capture_libraries") = true);
   m.def("link_with_nvjitlink", &link_with_nvjitlink, py::arg("paths"));
   m.def(
       "dispatched_reason", [](const std::string& t) { return program::dispatched_reason(t); },

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 
+#include "binding/torch_capture.h"
 #include "runtime/kernel_store.h"
 #include "runtime/nvjitlink.h"
 
@@ -42,6 +43,9 @@ class TorchOwner final : public cuda::Owner {
                          .cast<uintptr_t>();
     std::lock_guard lock(mutex_);
     return handles_[id] = reinterpret_cast<cuda::Stream>(raw);
+  }
+  std::unique_ptr<cuda::GraphCapture> begin_capture() override {
+    return binding::begin_capture(device_);
   }
 
  private:

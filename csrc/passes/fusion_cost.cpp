@@ -15,6 +15,7 @@ constexpr double kBytePs = 50, kLaunchPs = 1.5e6, kGpuLaunchPs = 3e6;
 // Rows up to which a product is bound by reading its matrix, for two-byte types and for wider ones;
 // and columns below which blocks of rows of the matrix leave cores idle.
 constexpr int64_t kFewNarrowRows = 4, kFewRows = kMostDots, kFewColumns = 8;
+constexpr int64_t kFewGpuColumns = 64, kShortGpuDepth = 128;
 constexpr double kVectorLoop = 32;  // shortest trailing run for which hoisting counts
 
 bool widens(DType from, DType to) {
@@ -75,8 +76,24 @@ bool pays_to_recompute(const ir::Graph& graph, const ir::Eqn& eqn, double evalua
   return extra * evaluation_cost(graph, eqn) <= materialisation_cost(type, graph.symbols(), target);
 }
 
+namespace {
+
+// On a GPU a warp reads a row of the matrix, for each of the vectors once.
+ProductChoice choose_on_gpu(const Product& p, const SymbolTable& symbols) {
+  if (!is_float(p.dtype) || byte_size(p.dtype) > 4)
+    return {false, "products of this type are the library's"};
+  if (!p.one_matrix) return {false, "a batch of matrices"};
+  if (!p.rows.is_const(1)) return {false, "several rows are the library's on this target"};
+  if (!p.checkpoint_order) return {false, "the matrix is not stored vector by vector"};
+  if (p.columns.hint(symbols) < kFewGpuColumns || p.depth.hint(symbols) < kShortGpuDepth)
+    return {false, "too small a matrix to share out"};
+  return {true, "1 row: the matrix is read once, at memory speed"};
+}
+
+}  // namespace
+
 ProductChoice choose_product(const Product& p, const SymbolTable& symbols, const Target& target) {
-  if (target.isa != Isa::X86) return {false, "products are the library's on this target"};
+  if (target.isa == Isa::Ptx) return choose_on_gpu(p, symbols);
   if (!is_float(p.dtype)) return {false, "products of integers are the library's"};
   if (!p.one_matrix) return {false, "a batch of matrices"};
   if (!p.rows.is_const() || p.rows.value() < 1)

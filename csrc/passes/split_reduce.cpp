@@ -6,6 +6,10 @@
 //   %3 = div %2, 1e6                       total:   %2 = reduce_sum %partial {axes=[0]}
 //   return %3                                       return div %2, 1e6
 //
+// On a GPU, sums down a few columns are first taken down several times as many, so that a block's
+// threads all have one: x [n, c] is read as [n / f, f, c], and the f sums of a column are added
+// with the parts.
+//
 // Partial results have the accumulating dtype and are rounded once, after the last sum. How many
 // parts there are follows from the shape (for symbolic sizes, from their run-time values), never
 // from the number of threads.
@@ -81,6 +85,20 @@ std::optional<Dim> parts_of(const Shape& shape, std::vector<int64_t> axes,
   return std::clamp<int64_t>((reduced.value() + positions - 1) / positions, 2, kMostParts);
 }
 
+// How many times as many columns a GPU's block takes, where whole rows are reduced over the leading
+// axes and their number is a multiple; else 1.
+int64_t fold_of(const Shape& shape, const std::vector<int64_t>& axes) {
+  Dim kept = 1, reduced = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i < axes.size() && axes[i] != static_cast<int64_t>(i)) return 1;
+    (i < axes.size() ? reduced : kept) *= shape[i];
+  }
+  if (!kept.is_const() || kept.value() < 2) return 1;
+  int64_t fold = 1;
+  while (2 * fold * kept.value() <= kGpuColumns && reduced.divisible_by(2 * fold)) fold *= 2;
+  return fold;
+}
+
 class Splitter {
  public:
   Splitter(const ir::Graph& body, Isa isa)
@@ -103,12 +121,14 @@ class Splitter {
   // False if the body is not to be split because of this reduction.
   bool add(const Eqn& e) {
     if (!ir::is_value(e.inputs[0]) || after_[std::get<ValueId>(e.inputs[0]).index]) return false;
-    const auto parts = parts_of(body_.type(e.inputs[0]).shape, e.attr<std::vector<int64_t>>("axes"),
-                                body_.symbols(), isa_);
+    std::vector<int64_t> axes = e.attr<std::vector<int64_t>>("axes");
+    if (isa_ == Isa::Ptx) fold_ = fold_of(body_.type(e.inputs[0]).shape, axes);
+    const auto parts = fold_ == 1
+                           ? parts_of(body_.type(e.inputs[0]).shape, axes, body_.symbols(), isa_)
+                           : parts_of(folded(e), {0}, body_.symbols(), isa_);
     if (!parts) return false;
     Shape kept;
     const Shape& shape = body_.type(e.inputs[0]).shape;
-    const auto& axes = e.attr<std::vector<int64_t>>("axes");
     for (size_t i = 0; i < shape.size(); ++i)
       if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) == axes.end())
         kept.push_back(shape[i]);
@@ -120,6 +140,17 @@ class Splitter {
     parts_ = parts;
     reductions_.push_back(&e);
     return true;
+  }
+
+  // [n / fold, fold, kept…]
+  Shape folded(const Eqn& e) const {
+    const Shape& shape = body_.type(e.inputs[0]).shape;
+    const size_t reduced = e.attr<std::vector<int64_t>>("axes").size();
+    Dim rows = 1;
+    for (size_t i = 0; i < reduced; ++i) rows = rows * shape[i];
+    Shape out = {Dim::floordiv(rows, fold_), fold_};
+    out.insert(out.end(), shape.begin() + static_cast<ptrdiff_t>(reduced), shape.end());
+    return out;
   }
 
   static bool accumulates(const Eqn& e) { return e.info().rounding == ir::Rounding::Accumulate; }
@@ -143,7 +174,12 @@ class Splitter {
         std::vector<Operand> in = operands(e);
         if (partial_dtype(e) != body_.type(e.inputs[0]).dtype)
           in = {b.emit(ir::OpCode::cast, in, {partial_dtype(e)})};
-        b.output(b.emit(e.op, in, {e.attr<std::vector<int64_t>>("axes"), false}));
+        std::vector<int64_t> axes = e.attr<std::vector<int64_t>>("axes");
+        if (fold_ > 1) {
+          in = {b.emit(ir::OpCode::reshape, in, {folded(e)})};
+          axes = {0};
+        }
+        b.output(b.emit(e.op, in, {axes, false}));
       } else if (!after_[e.outs[0].index]) {
         const std::vector<ValueId> outs = b.emit_multi(e.op, operands(e), e.attrs);
         for (size_t i = 0; i < outs.size(); ++i) made[e.outs[i].index] = outs[i];
@@ -172,6 +208,7 @@ class Splitter {
     std::vector<ValueId> partials;
     for (const Eqn* e : reductions_) {
       Shape shape = kept_;
+      if (fold_ > 1) shape.insert(shape.begin(), fold_);
       shape.insert(shape.begin(), *parts_);
       partials.push_back(b.input({partial_dtype(*e), shape}));
     }
@@ -186,7 +223,8 @@ class Splitter {
       if (is_reduction(e)) {
         const auto i = std::find(reductions_.begin(), reductions_.end(), &e) - reductions_.begin();
         ValueId v =
-            b.emit(e.op, {partials[static_cast<size_t>(i)]}, {std::vector<int64_t>{0}, false});
+            b.emit(e.op, {partials[static_cast<size_t>(i)]},
+                   {fold_ > 1 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0}, false});
         const auto& [d, shape] = body_.type(e.outs[0]);
         if (d != partial_dtype(e)) v = b.emit(ir::OpCode::cast, {v}, {d});
         if (shape != kept_) v = b.emit(ir::OpCode::reshape, {v}, {shape});
@@ -208,6 +246,7 @@ class Splitter {
   const std::vector<bool> after_;
   std::vector<const Eqn*> reductions_;
   std::optional<Dim> parts_;
+  int64_t fold_ = 1;
   Shape kept_;  // of the reductions' results, without the axes that they keep
 };
 

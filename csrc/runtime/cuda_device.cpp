@@ -154,13 +154,19 @@ std::unique_ptr<CudaRecording> CudaDevice::make(std::span<const DeviceLaunch> la
     r->modules.push_back(std::move(module));
     r->launches.push_back(c);
   }
+  r->recorded = static_cast<uint32_t>(launches.size());
   const Current current(driver_, context_);
-  r->status = StatusWords(status_, static_cast<uint32_t>(r->launches.size()));
-  for (size_t i = 0; i < r->launches.size(); ++i) {
-    const CudaLaunch& c = r->launches[i];
-    r->words[c.first + c.words - 1] = r->status.address(static_cast<uint32_t>(i));
-  }
+  take_status(*r);
   return r;
+}
+
+// A word for each launch, its last parameter.
+void CudaDevice::take_status(CudaRecording& r) {
+  r.status = StatusWords(status_, static_cast<uint32_t>(r.launches.size()));
+  for (size_t i = 0; i < r.launches.size(); ++i) {
+    const CudaLaunch& c = r.launches[i];
+    r.words[c.first + c.words - 1] = r.status.address(static_cast<uint32_t>(i));
+  }
 }
 
 std::unique_ptr<const Recording> CudaDevice::record(std::span<const DeviceLaunch> launches) {

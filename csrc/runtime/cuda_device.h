@@ -9,12 +9,23 @@
 #include <memory>
 #include <mutex>
 
+#include "runtime/capture.h"
 #include "runtime/cuda_driver.h"
 #include "runtime/cuda_status.h"
 #include "runtime/device_tables.h"
 #include "support/hash.h"
 
 namespace poot::runtime::cuda {
+
+// What the owner's and the device's work on `stream()` becomes between begin_capture() and end():
+// a graph, which lives as long as the object, as does memory that the owner's libraries took
+// meanwhile. An object that goes before end() gives the capture up.
+class GraphCapture {
+ public:
+  virtual ~GraphCapture() = default;
+  virtual Stream stream() = 0;
+  virtual Graph end() = 0;  // once; throws DeviceError if something could not be captured
+};
 
 // What the device asks of whoever owns the GPU. Called with the device's context current.
 class Owner {
@@ -23,6 +34,8 @@ class Owner {
   virtual Address allocate(uint64_t bytes) = 0;  // at least 256-byte aligned; throws
   virtual void free(Address address) = 0;
   virtual Stream stream() = 0;  // the calling thread's current one
+  // Null where the owner has no work to capture; throws DeviceError.
+  virtual std::unique_ptr<GraphCapture> begin_capture() { return nullptr; }
 };
 
 // Memory of the driver, default stream.
@@ -38,9 +51,10 @@ class DriverOwner final : public Owner {
 };
 
 struct LoadedModule;
+struct CudaLaunch;
 struct CudaRecording;
 
-class CudaDevice final : public Device {
+class CudaDevice final : public Device, public Capturer {
  public:
   // Throws DeviceError. The driver outlives the device.
   CudaDevice(const Driver& driver, int ordinal, std::unique_ptr<Owner> owner);
@@ -64,6 +78,10 @@ class CudaDevice final : public Device {
   Event event() override;
   void wait(Event event) override;
 
+  QueueState queue() override;
+  std::unique_ptr<const Recording> capture(std::span<const CaptureStep> steps,
+                                           std::span<const Address> slots) override;
+
  private:
   friend struct CudaRecording;
   std::unique_ptr<CudaRecording> make(std::span<const DeviceLaunch> launches);
@@ -71,6 +89,8 @@ class CudaDevice final : public Device {
   void run_launches(const CudaRecording& r, std::vector<uint64_t>& words, Stream stream);
   void run_graph(const CudaRecording& r, std::vector<uint64_t>& words, Stream stream);
   void build_graph(const CudaRecording& r, std::vector<uint64_t>& words);
+  void take_status(CudaRecording& r);
+  GraphNode queue_captured(const CudaLaunch& launch, std::vector<uint64_t>& words, Stream stream);
   bool take_fault(const CudaRecording& recording, Fault& fault);
   void forget(const CudaRecording& recording);
 

@@ -1,5 +1,6 @@
 // A recording on a CUDA device: launches with their parameters laid out as the kernels read them,
-// and the graph that replays them, made when the recording has proved to be used again.
+// and the graph that replays them, made when the recording has proved to be used again. A captured
+// one has its graph from the start, with work of the host's between the launches.
 #pragma once
 
 #include "runtime/cuda_device.h"
@@ -20,7 +21,7 @@ struct CudaLaunch {
 };
 
 // Kernel nodes in a row, each behind the one before. The graph lives as long as what was made of
-// it: nodes are patched through it.
+// it: nodes are patched through it. Of a capture, it is the capture's.
 struct ReplayGraph {
   Graph graph = nullptr;
   GraphExec exec = nullptr;
@@ -36,9 +37,11 @@ struct CudaRecording final : Recording {
   std::vector<uint32_t> numbers;     // of the launches, among those that were recorded
   std::vector<BufferRef> buffers;
   std::vector<uint64_t> words;  // metadata and status filled in, buffers zero
+  uint32_t recorded = 0;        // launches that were recorded, those of no block among them
   StatusWords status;           // by launch
   std::vector<std::shared_ptr<const LoadedModule>> modules;
 
+  std::unique_ptr<GraphCapture> capture;
   mutable std::mutex mutex;  // the graph
   mutable uint32_t replays = 0;
   mutable ReplayGraph graph;

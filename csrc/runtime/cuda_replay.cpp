@@ -47,7 +47,7 @@ void CudaDevice::forget(const CudaRecording& recording) {
   if (!recording.graph.exec) return;
   const Current current(driver_, context_);
   driver_.graph_exec_destroy(recording.graph.exec);
-  driver_.graph_destroy(recording.graph.graph);
+  if (!recording.capture) driver_.graph_destroy(recording.graph.graph);
 }
 
 bool CudaDevice::take_fault(const CudaRecording& recording, Fault& fault) {
@@ -61,7 +61,7 @@ bool CudaDevice::take_fault(const CudaRecording& recording, Fault& fault) {
 void CudaDevice::replay(const Recording& recording, std::span<const Address> slots, Fault& fault) {
   if (&recording.device() != this) throw DeviceError("replay of another device's recording");
   const auto& r = static_cast<const CudaRecording&>(recording);
-  if (r.launches.empty()) return;
+  if (r.launches.empty() && !r.capture) return;
   if (r.status.any()) [[unlikely]] {
     std::lock_guard lock(mutex_);
     if (take_fault(r, fault)) return;
@@ -80,6 +80,10 @@ void CudaDevice::run(const CudaRecording& r, std::span<const Address> slots) {
   for (const CudaLaunch& l : r.launches)
     for (uint32_t i = 0; i < l.buffers; ++i)
       words[l.first + i] = reinterpret_cast<uint64_t>(resolve(*buffer++, slots));
+  if (r.capture) {
+    const std::lock_guard lock(r.mutex);
+    return run_graph(r, words, stream);
+  }
   int capturing = 0;
   if (r.launches.size() < kGraphLaunches || driver_.stream_capturing(stream, &capturing) != 0 ||
       capturing != 0)

@@ -1,4 +1,4 @@
-// Executor: replays a Program on the CPU. Thread-safe and re-entrant: each call in flight leases
+// Executor: replays a Program. Thread-safe and re-entrant: each call in flight leases
 // its own arena. Entries (one a symbol binding: sizes, grids, metadata and arena layout evaluated
 // once, kernel launches recorded on the device) are bounded, oldest dropped first.
 #pragma once
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "program/program.h"
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/host_services.h"
 #include "runtime/kernel_store.h"
@@ -36,9 +37,10 @@ class Executor {
            HostServices& host);
   // On a device whose memory the host's tensors lie in: `modules[i]` is kernel i's. Host and device
   // outlive the executor. Where the device works asynchronously, so does run(), and a kernel's
-  // fault is the error of a later call.
+  // fault is the error of a later call. With a capturer, library calls are replayed with the
+  // launches where their operands stay in place.
   Executor(program::Program program, std::vector<ModuleId> modules, HostServices& host,
-           Device& device);
+           Device& device, Capturer* capturer = nullptr);
   ~Executor();
   const program::Program& program() const;
   // Runs one call. Throws ArgumentMismatch when the call does not fit the program (sizes, strides,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from typing import Any
 
 import torch
@@ -203,7 +205,14 @@ def addcdiv(e: Emitter, x: Val, a: Val, b: Val, *, value: Any = 1) -> Val:
     return e.cast(e.add(x, e.div(scaled, b)), dtype)
 
 
-@lower(torch.ops.prims.fma.default)
+def _fused_multiply_add() -> list[Any]:
+    """The overload that the default compiler's decompositions use; it is registered with that compiler."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("torch._inductor.inductor_prims")
+    return [torch.ops.prims.fma.default] if hasattr(torch.ops.prims, "fma") else []
+
+
+@lower(*_fused_multiply_add())
 def fma(e: Emitter, a: Any, b: Any, c: Any) -> Val:
     dtype = e.promote(a, b, c)[1]
     if not is_float(dtype):

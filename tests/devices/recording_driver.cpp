@@ -1,10 +1,13 @@
 #include "recording_driver.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
 
 namespace poot::testing {
 
@@ -16,6 +19,8 @@ namespace {
 struct Nodes;
 struct State {
   RecordingDriver* driver = nullptr;
+  Nodes* captured = nullptr;  // the graph of the capture that is under way
+  GraphNode last = nullptr;   // of it
   std::mutex mutex;
   std::vector<std::string> calls;
   std::map<std::string, Status> failures;
@@ -30,6 +35,7 @@ State& state() {
 struct Node {
   KernelNode params;
   std::vector<uint64_t> words;
+  std::function<void()> work;  // of the host, instead
 };
 struct Nodes {
   std::vector<std::shared_ptr<Node>> nodes;
@@ -56,6 +62,12 @@ void run(const unsigned* grid, const std::vector<uint64_t>& words) {
   const auto meta = static_cast<int64_t>(words[2]);
   for (unsigned b = 0; b < grid[0]; ++b) y[b] = x[b] + meta;
   if (meta == -1) *reinterpret_cast<uint32_t*>(words[3]) |= 1;
+}
+
+void add_captured(Node node) {
+  State& s = state();
+  s.captured->nodes.push_back(std::make_shared<Node>(std::move(node)));
+  s.last = reinterpret_cast<GraphNode>(s.captured->nodes.back().get());
 }
 
 template <class Handle>
@@ -164,11 +176,19 @@ void fill_work(Driver& d) {
   d.module_function = [](Function* f, Module, const char*) {
     return call("module_function", "", [&] { *f = fresh<Function>(); });
   };
-  d.launch = [](Function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned, unsigned,
-                unsigned, Stream, void**, void** extra) {
+  d.launch = [](Function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned, unsigned,
+                unsigned, Stream stream, void**, void** extra) {
     const unsigned grid[3] = {gx, gy, gz};
     const auto words = words_of(extra);
-    return call("launch", "launch" + describe(grid, bx, words.size()), [&] { run(grid, words); });
+    const bool captured = state().captured && stream == RecordingDriver::kCaptureStream;
+    return call("launch", (captured ? "capture" : "launch") + describe(grid, bx, words.size()),
+                [&] {
+                  if (!captured) return run(grid, words);
+                  KernelNode n;
+                  n.function = f;
+                  std::copy(grid, grid + 3, n.grid);
+                  add_captured({n, words, {}});
+                });
   };
   d.event_create = [](EventHandle* e, unsigned) {
     return call("event_create", "", [&] { *e = fresh<EventHandle>(); });
@@ -182,6 +202,16 @@ void fill_work(Driver& d) {
 }
 
 void fill_graphs(Driver& d) {
+  d.capture_info = [](Stream, int* status, unsigned long long* id, Graph* graph,
+                      const GraphNode** last, size_t* count) {
+    return call("capture_info", "", [&] {
+      *status = 1;
+      *id = 1;
+      *graph = reinterpret_cast<Graph>(state().captured);
+      *last = &state().last;
+      *count = 1;
+    });
+  };
   d.graph_create = [](Graph* g, unsigned) {
     return call("graph_create", "", [&] {
       auto* made = new Nodes;
@@ -206,7 +236,7 @@ void fill_graphs(Driver& d) {
                 "graph_add_kernel" + describe(params->grid, params->block[0], words.size()) +
                     (chained ? "" : " out of order"),
                 [&] {
-                  nodes->nodes.push_back(std::make_shared<Node>(Node{*params, words}));
+                  nodes->nodes.push_back(std::make_shared<Node>(Node{*params, words, {}}));
                   *made = reinterpret_cast<GraphNode>(nodes->nodes.back().get());
                 });
   };
@@ -233,7 +263,7 @@ void fill_graphs(Driver& d) {
   d.graph_launch = [](GraphExec exec, Stream) {
     return call("graph_launch", "graph_launch", [&] {
       for (const auto& node : reinterpret_cast<Nodes*>(exec)->nodes)
-        run(node->params.grid, node->words);
+        node->work ? node->work() : run(node->params.grid, node->words);
     });
   };
 }
@@ -251,6 +281,24 @@ RecordingDriver::RecordingDriver() {
 
 RecordingDriver::~RecordingDriver() {
   state().driver = nullptr;
+}
+
+void RecordingDriver::begin_capture() {
+  std::lock_guard lock(state().mutex);
+  state().captured = new Nodes;
+  state().graphs.insert(state().captured);
+}
+
+Graph RecordingDriver::end_capture() {
+  std::lock_guard lock(state().mutex);
+  return reinterpret_cast<Graph>(std::exchange(state().captured, nullptr));
+}
+
+bool RecordingDriver::queue(std::function<void()> work) {
+  std::lock_guard lock(state().mutex);
+  if (!state().captured) return false;
+  add_captured({{}, {}, std::move(work)});
+  return true;
 }
 
 void RecordingDriver::fail(const std::string& member, Status status) {

@@ -3,6 +3,7 @@
 // calling thread, so that a CudaDevice is tested without a GPU. One at a time; thread-safe.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -25,6 +26,13 @@ class RecordingDriver {
   // "launch grid 4x1x1 block 1 words 4", "graph_set_kernel 1 words 4".
   std::vector<std::string> calls();
   void clear();
+
+  // Between the two, launches on this stream and queued work become a graph's nodes.
+  static inline const auto kCaptureStream = reinterpret_cast<runtime::cuda::Stream>(2);
+  void begin_capture();
+  runtime::cuda::Graph end_capture();
+  // Takes work of the host for the capture that is under way; false if there is none.
+  bool queue(std::function<void()> work);
 
   int version = 13000, capability = 90;
   int capturing = 0;  // what stream_capturing tells

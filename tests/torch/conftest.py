@@ -9,7 +9,11 @@ def pytest_addoption(parser):
 
 
 # A GPU's fault is the error of a later call.
-AT_ONCE = {"test_scatter_outside_is_an_error", "test_out_of_range_index_raises"}
+AT_ONCE = {
+    "test_scatter_outside_is_an_error",
+    "test_out_of_range_index_raises",
+    "test_places_outside_are_eagers_error",  # and eager's error ends the process there
+}
 
 
 @pytest.fixture(autouse=True)

@@ -157,7 +157,7 @@ def test_dynamic_sizes():
     def fn(x, w):
         y = F.layer_norm(x @ w, (w.shape[1],))
         z = torch.cat([y, x[:, :2]], dim=1)[:, 1:]
-        return torch.softmax(z.reshape(-1), -1), y.flip(0), torch.arange(x.shape[0]) * 2
+        return torch.softmax(z.reshape(-1), -1), y.flip(0), torch.arange(x.shape[0], device=x.device) * 2
 
     compiled = torch.compile(fn, backend=poot, dynamic=True, options={"strict": True})
     for rows in (3, 8, 5):

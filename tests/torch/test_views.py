@@ -73,17 +73,18 @@ def test_movement():
 
 def test_creation():
     def fn(x):
+        at = {"device": x.device}
         return {
-            "zeros": torch.zeros(3, 4) + x,
+            "zeros": torch.zeros(3, 4, **at) + x,
             "ones_like": torch.ones_like(x) * x,
-            "full": torch.full((4,), 0.1) + x,
-            "arange": torch.arange(2, 14, 3) * x,
-            "arange_float": torch.arange(0.0, 4.0) * x,
-            "arange_fraction": torch.arange(0.0, 2.0, 0.5) * x,
-            "linspace": torch.linspace(0, 1, 4) * x,
-            "constant": torch.tensor([1.0, 2.0, 3.0, 4.0]) * x,
-            "scalar": torch.tensor(2.5) * x,
-            "eye": torch.eye(4) * x,
+            "full": torch.full((4,), 0.1, **at) + x,
+            "arange": torch.arange(2, 14, 3, **at) * x,
+            "arange_float": torch.arange(0.0, 4.0, **at) * x,
+            "arange_fraction": torch.arange(0.0, 2.0, 0.5, **at) * x,
+            "linspace": torch.linspace(0, 1, 4, **at) * x,
+            "constant": torch.tensor([1.0, 2.0, 3.0, 4.0], **at) * x,
+            "scalar": torch.tensor(2.5, **at) * x,
+            "eye": torch.eye(4, **at) * x,
         }
 
     check(lambda x: fn(x[:1]), torch.randn(3, 4))

@@ -79,6 +79,100 @@ TEST(LowerGpu, tiles_carried_by_loops_are_registers) {
   EXPECT_NE(text.find("f32x4"), std::string::npos) << text;
 }
 
+const char* kSoftmaxParts = R"(graph @parts(%x: DT[R,C]) -> (f32[R,1], f32[R,1], f32[R,C]) {
+  %0 = cast %x {to=f32} : f32[R,C]
+  %1 = reduce_max %0 {axes=[1], keepdim=true} : f32[R,1]
+  %2 = sub %0, %1 : f32[R,C]
+  %3 = exp %2 : f32[R,C]
+  %4 = reduce_sum %3 {axes=[1], keepdim=true} : f32[R,1]
+  %5 = div %3, %4 : f32[R,C]
+  return %1, %4, %5
+})";
+
+std::string softmax_parts(const char* dtype, int64_t columns) {
+  std::string text = sized(kSoftmaxParts, 2, columns);
+  return text.replace(text.find("DT"), 2, dtype);
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size()) ++n;
+  return n;
+}
+
+// Rows that are streamed: whole rounds, halves of rounds, single vectors and elements after them.
+TEST(LowerGpu, largest_element_and_sum_of_powers_share_a_walk) {
+  for (const int64_t columns : {33000, 36864, 40003, 70001})
+    run_tile_case({.kind = RequestKind::Row,
+                   .graph = softmax_parts(columns % 2 ? "f32" : "bf16", columns),
+                   .tolerance = 1e-4});
+  const std::string text = lowered(softmax_parts("bf16", 65536), RequestKind::Row).str();
+  EXPECT_EQ(count(text, "\n  for "), 2u) << text;
+}
+
+TEST(LowerGpu, rows_of_minus_infinity_and_unknown_length) {
+  run_tile_case({.kind = RequestKind::Row,
+                 .graph = R"(
+    graph @masked(%x: f32[3,40000]) -> (f32[3,1]) {
+      %0 = lt %x, f32 0.5 : bool[3,40000]
+      %1 = select %0, f32 -inf, %x : f32[3,40000]
+      %2 = reduce_max %1 {axes=[1], keepdim=true} : f32[3,1]
+      %3 = sub %1, %2 : f32[3,40000]
+      %4 = exp %3 : f32[3,40000]
+      %5 = reduce_sum %4 {axes=[1], keepdim=true} : f32[3,1]
+      return %5
+    })",
+                 .tolerance = 1e-4});
+  for (const int64_t columns : {1, 7, 5000, 20011})
+    run_tile_case({.kind = RequestKind::Row,
+                   .graph = R"(
+    graph @any(s0 in [1, inf] hint 20000, %x: bf16[2,s0]) -> (f32[2,1]) {
+      %0 = cast %x {to=f32} : f32[2,s0]
+      %1 = reduce_max %0 {axes=[1], keepdim=true} : f32[2,1]
+      %2 = sub %0, %1 : f32[2,s0]
+      %3 = exp %2 : f32[2,s0]
+      %4 = reduce_sum %3 {axes=[1], keepdim=true} : f32[2,1]
+      return %4
+    })",
+                   .symbols = {columns},
+                   .tolerance = 1e-4});
+}
+
+// A warp a row, no barrier: all that is exchanged is exchanged within it.
+TEST(LowerGpu, a_warp_takes_a_row_of_a_product) {
+  const std::string graph = R"(
+    graph @linear(%x: bf16[1,2048], %w: bf16[64,2048], %r: bf16[1,64]) -> (bf16[1,64]) {
+      %0 = transpose %w {perm=[1,0]} : bf16[2048,64]
+      %1 = matmul %x, %0 : bf16[1,64]
+      %2 = add %1, %r : bf16[1,64]
+      return %2
+    })";
+  const kir::Kernel k = lowered(graph, RequestKind::Contraction);
+  EXPECT_EQ(k.threads, 128u);
+  EXPECT_EQ(k.str().find("barrier"), std::string::npos);
+  run_tile_case({.kind = RequestKind::Contraction, .graph = graph, .tolerance = 0.02});
+}
+
+TEST(LowerGpu, sums_and_products_of_bf16_stay_two_a_register) {
+  const std::string graph = R"(
+    graph @packed(%x: bf16[4096], %y: bf16[4096]) -> (bf16[4096]) {
+      %0 = mul %x, %y : bf16[4096]
+      %1 = neg %0 : bf16[4096]
+      %2 = sub %1, %x : bf16[4096]
+      %3 = abs %2 : bf16[4096]
+      %4 = add %3, %y : bf16[4096]
+      return %4
+    })";
+  const std::string text = lowered(graph, RequestKind::Elementwise).str();
+  for (const char* op : {"hmul", "hneg", "hsub", "habs", "hadd"})
+    EXPECT_EQ(count(text, op), 1u) << text;
+  run_tile_case({.kind = RequestKind::Elementwise, .graph = graph});
+  const Target old = Target::parse("sm_80");
+  const std::string wide =
+      codegen::lower(codegen::generate(make_request({.graph = graph}), old), old).str();
+  EXPECT_EQ(wide.find("hadd"), std::string::npos);
+}
+
 TEST(LowerGpu, layout_of_threads) {
   using codegen::gpu_threads;
   const auto is = [](codegen::GpuThreads t, uint32_t rows, uint32_t columns) {
@@ -91,9 +185,13 @@ TEST(LowerGpu, layout_of_threads) {
   is(gpu_threads(1, 3, 1, false), 1, 32);
   is(gpu_threads(1000, 64, 4, true), 8, 16);
   is(gpu_threads(1000, 512, 8, true), 4, 32);
-  is(gpu_threads(1000, 4096, 8, true), 1, 128);
-  is(gpu_threads(1000, 131072, 8, true), 1, 512);
-  is(gpu_threads(1000, 1 << 30, 8, true), 1, 256);
+  is(gpu_threads(1, 4096, 8, true), 1, 128);
+  is(gpu_threads(1, 32768, 8, true), 1, 512);
+  is(gpu_threads(1, 131072, 8, true), 1, 256);
+  is(gpu_threads(1, 1 << 30, 8, true), 1, 256);
+  is(gpu_threads(4, 4096, 8, true), 4, 32);
+  EXPECT_FALSE(codegen::gpu_row_alone(512, 8));
+  EXPECT_TRUE(codegen::gpu_row_alone(520, 8));
   EXPECT_EQ(codegen::gpu_vector(2), 8u);
   EXPECT_EQ(codegen::gpu_vector(4), 4u);
   EXPECT_EQ(codegen::gpu_vector(1), 8u);

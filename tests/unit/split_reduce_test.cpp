@@ -15,10 +15,11 @@ std::optional<passes::SplitReduction> split(const std::string& text) {
 
 // Runs the parts' tile program (and its lowerings), then the oracle on the totals.
 void run_split(const std::string& text, std::vector<int64_t> symbols = {},
-               std::vector<std::pair<size_t, ir::Layout>> layouts = {}, double tolerance = 1e-4) {
+               std::vector<std::pair<size_t, ir::Layout>> layouts = {}, double tolerance = 1e-4,
+               const char* target = "x86-64-v3") {
   SCOPED_TRACE(text);
   const ir::Graph body = ir::parse_graph(text);
-  const auto s = split_reduction(body, Target::parse("x86-64-v3"));
+  const auto s = split_reduction(body, Target::parse(target));
   ASSERT_TRUE(s);
   TileCase c{.kind = passes::RequestKind::Reduce,
              .graph = s->partial->str(),
@@ -133,6 +134,21 @@ TEST(SplitReduce, few_rows_and_strided_memory) {
   })";
   run_split(graph);
   run_split(graph, {}, {{0, {{64, 200, 1}, 0, 4}}});
+}
+
+TEST(SplitReduce, a_gpu_folds_rows_of_few_columns) {
+  const char* graph = R"(graph @g(%x: bf16[4096,64], %w: f32[64]) -> (f32[1,64], f32[1,64]) {
+    %0 = cast %x {to=f32} : f32[4096,64]
+    %1 = reduce_sum %0 {axes=[0], keepdim=true} : f32[1,64]
+    %2 = mul %1, %w : f32[1,64]
+    %3 = reduce_max %0 {axes=[0], keepdim=true} : f32[1,64]
+    return %2, %3
+  })";
+  const auto s = split_reduction(ir::parse_graph(graph), Target::parse("sm_90a"));
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->partial->type(s->partial->outputs()[0].value).shape, (Shape{16, 64}));
+  run_split(graph, {}, {}, 1e-4, "sm_90a");
+  run_split(graph, {}, {{0, {{70, 1}, 3, 2}}}, 1e-4, "sm_90a");
 }
 
 TEST(SplitReduce, a_narrow_matrix_by_its_rows) {

@@ -6,7 +6,8 @@
 //     store y[m, r] = act(d_m)
 //
 // The rows of x are written out: a program holds one dot for each of them and for each product of
-// the body, and the lowering keeps all of their accumulators in registers.
+// the body, and the lowering keeps all of their accumulators in registers. On a GPU a warp takes a
+// row of the matrix, and dots are reductions as any other.
 #include <algorithm>
 
 #include "codegen/generate/generators.h"
@@ -20,6 +21,7 @@ constexpr int64_t kMaxDots = 8;     // accumulators of a row that fit in registe
 constexpr int64_t kBlockRows = 64;  // of the matrix at most
 constexpr int64_t kFewestRows = 8;  // of the matrix at least
 constexpr int64_t kBlocksPerCore = 8;
+constexpr int64_t kWarpRows = 4;  // of a GPU's block
 
 const ir::Eqn& first_product(const passes::KernelRequest& request) {
   for (const ir::Eqn& e : request.body->eqns())
@@ -76,6 +78,7 @@ class ContractionKernel {
     bind_flat(b_, emit, region_, rows, r.index, 1);
     bind_flat(b_, emit, region_, columns, b_.coord(c), 2);
     emit.reduce_over(1);
+    emit.dots_as_sums(target.isa == Isa::Ptx);
     read_matrices_once(emit);
     for (int64_t m = 0; m < count; m++) {
       bind_flat(b_, emit, region_, few, b_.cst(m), 0);
@@ -123,6 +126,7 @@ class ContractionKernel {
 
   // A block has few enough rows for every core to get some blocks.
   int64_t block_rows(const Dim& rows, const Target& target) const {
+    if (target.isa == Isa::Ptx) return std::clamp<int64_t>(rows.range(symbols_).hi, 1, kWarpRows);
     const int64_t share = rows.hint(symbols_) / (kBlocksPerCore * target.cores);
     const int64_t height = std::clamp(share / 2 * 2, kFewestRows, kBlockRows);
     return std::clamp<int64_t>(rows.range(symbols_).hi, 1, height);

@@ -166,6 +166,14 @@ ValueId Emitter::value(NodeId node) {
       break;
     case NodeKind::Dot: {
       if (reduce_position_ < 0) throw InternalError("generate: a product out of its loop");
+      if (dots_as_sums_) {
+        std::vector<ValueId> sides;
+        for (const NodeId side : {n.args[0], n.args[1]})
+          sides.push_back(b_.pointwise(OpCode::cast, n.dtype, {full(side)}));
+        out = b_.reduce(OpCode::reduce_sum, b_.pointwise(OpCode::mul, n.dtype, std::move(sides)),
+                        static_cast<uint32_t>(reduce_position_));
+        break;
+      }
       const ValueId a = value(n.args[0]), b = value(n.args[1]);
       const auto along = [&](NodeId v) { return depends(v) >> reduce_position_ & 1; };
       const bool varies = along(n.args[0]) || along(n.args[1]);

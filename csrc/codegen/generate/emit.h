@@ -29,6 +29,8 @@ class Emitter {
   // Position of the axis that Reduce nodes reduce when they are emitted in line, or -1: they must
   // have been set.
   void reduce_over(int position);
+  // Products become sums of products of elements, for targets without dots.
+  void dots_as_sums(bool yes) { dots_as_sums_ = yes; }
   // Forgets emitted values (they are in a scope that ended), but not those that were set.
   void fresh();
 
@@ -53,6 +55,7 @@ class Emitter {
   std::map<NodeId, tile::ValueId> given_, emitted_;
   mutable std::map<NodeId, uint32_t> depends_;
   int reduce_position_ = -1;
+  bool dots_as_sums_ = false;
 };
 
 // Emits a region's checks and the store of a result. `axes`: positions that a check's tile has in

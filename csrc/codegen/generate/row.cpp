@@ -46,8 +46,9 @@ class RowKernel {
     int64_t height = row_capacity(rows_.size, columns.size, capacity, symbols_);
     if (target.isa == Isa::Ptx) {
       const int64_t most = std::max<int64_t>(rows_.size.range(symbols_).hi, 1);
-      const GpuThreads threads =
-          gpu_threads(most, capacity, gpu_vector(narrowest_element(request_)), true);
+      const uint32_t vector = gpu_vector(narrowest_element(request_));
+      const int64_t together = gpu_row_alone(capacity, vector) ? 1 : most;
+      const GpuThreads threads = gpu_threads(together, capacity, vector, true);
       height = std::min<int64_t>(threads.rows, most);
     }
     begin_rows(height, target);

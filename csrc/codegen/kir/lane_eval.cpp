@@ -186,6 +186,8 @@ F float_op(const Inst& i, F a, F b, F c, int32_t n) {
       return a / b;
     case Op::fsqrt_approx:
       return std::sqrt(a);
+    case Op::ftanh_approx:
+      return std::tanh(a);
     default:
       throw InternalError("no lane of " + std::string(op_info(i.op).name));
   }
@@ -248,6 +250,16 @@ uint64_t int_op(const Inst& i, uint64_t a, uint64_t b, int64_t width) {
   }
 }
 
+// Rounding an f32 result once more is harmless: f32 has more than twice the digits.
+uint64_t half_op(const Inst& i, Elem e, uint64_t a, uint64_t b) {
+  const auto wide = [e](uint64_t v) {
+    return e == Elem::F16 ? widen_f16(v) : as_float<float>(v << 16);
+  };
+  const float x = wide(a), y = wide(b);
+  const float r = i.op == Op::hadd ? x + y : i.op == Op::hsub ? x - y : x * y;
+  return e == Elem::F16 ? narrow_f16(r) : narrow_bf16(r);
+}
+
 uint64_t convert(const Inst& i, Elem from, Elem to, uint64_t a) {
   const int64_t width = bit_width(from);
   switch (i.op) {
@@ -286,9 +298,15 @@ uint64_t eval_lane(const Inst& i, Elem from, Elem to, uint64_t a, uint64_t b, ui
     case Op::constant:
       return i.imm;
     case Op::fneg:
+    case Op::hneg:
       return a ^ sign;
     case Op::fabs:
+    case Op::habs:
       return a & ~sign;
+    case Op::hadd:
+    case Op::hsub:
+    case Op::hmul:
+      return half_op(i, from, a, b);
     case Op::fcopysign:
       return (a & ~sign) | (b & sign);
     case Op::fexponent:

@@ -41,6 +41,9 @@ Result check_operands(const Kernel& k, const Inst& inst, const OpInfo& info) {
       case 'f':
         ok = takes_small_float(inst.op) ? is_float(t.elem) : is_arith_float(t.elem);
         break;
+      case 'h':
+        ok = t.elem == Elem::F16 || t.elem == Elem::BF16;
+        break;
       case 'i':
         ok = is_int(t.elem) || (t.elem == Elem::I1 && takes_mask(inst.op));
         break;

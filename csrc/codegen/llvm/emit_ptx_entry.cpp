@@ -107,6 +107,41 @@ llvm::Value* Emitter::approximate(const kir::Inst& i, Intrinsic::ID id, bool ove
   return all;
 }
 
+// LLVM selects the instruction for tanh where an approximate function is allowed.
+llvm::Value* Emitter::approximate_tanh(Value* v) {
+  llvm::FastMathFlags flags;
+  flags.setApproxFunc();
+  return b_.CreateIntrinsic(Intrinsic::tanh, {v->getType()}, {v}, flags);
+}
+
+// Values of both types are held as bits; LLVM has the types for arithmetic.
+llvm::Value* Emitter::packed(const kir::Inst& i) {
+  const auto operand = [&](size_t n) {
+    Value* v = arg(i, n);
+    const bool bf16 = arg_type(i, n).elem == kir::Elem::BF16;
+    return b_.CreateBitCast(v, with_lanes(bf16 ? b_.getBFloatTy() : b_.getHalfTy(), lanes(v)));
+  };
+  Value* a = operand(0);
+  Value* r = nullptr;
+  switch (i.op) {
+    case Op::hadd:
+      r = b_.CreateFAdd(a, operand(1));
+      break;
+    case Op::hsub:
+      r = b_.CreateFSub(a, operand(1));
+      break;
+    case Op::hmul:
+      r = b_.CreateFMul(a, operand(1));
+      break;
+    case Op::hneg:
+      r = b_.CreateFNeg(a);
+      break;
+    default:
+      r = unary(Intrinsic::fabs, a);
+  }
+  return b_.CreateBitCast(r, arg(i, 0)->getType());
+}
+
 bool Emitter::emit_workgroup(const kir::Inst& i) {
   if (features_.isa != Isa::Ptx) return false;
   switch (i.op) {
@@ -122,6 +157,14 @@ bool Emitter::emit_workgroup(const kir::Inst& i) {
       return set(i, approximate(i, Intrinsic::nvvm_div_full, false)), true;
     case Op::fsqrt_approx:
       return set(i, approximate(i, Intrinsic::nvvm_sqrt_approx_f, false)), true;
+    case Op::ftanh_approx:
+      return set(i, approximate_tanh(arg(i, 0))), true;
+    case Op::hadd:
+    case Op::hsub:
+    case Op::hmul:
+    case Op::hneg:
+    case Op::habs:
+      return set(i, packed(i)), true;
     case Op::thread_id:
       return set(i, b_.CreateIntrinsic(Intrinsic::nvvm_read_ptx_sreg_tid_x, {})), true;
     case Op::barrier:

@@ -45,6 +45,8 @@ class Emitter {
   void emit_ptx_entry();
   bool emit_workgroup(const kir::Inst& i);
   Value* exchange(const kir::Inst& i, llvm::Intrinsic::ID id);
+  llvm::Value* approximate_tanh(llvm::Value* v);
+  llvm::Value* packed(const kir::Inst& i);
   llvm::Value* approximate(const kir::Inst& i, llvm::Intrinsic::ID id, bool overloaded);
 
   // emit_control.cpp

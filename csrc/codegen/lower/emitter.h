@@ -16,6 +16,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/lower/tile_facts.h"
+#include "codegen/math/math.h"
 
 namespace poot::codegen::lowering {
 
@@ -99,9 +100,12 @@ class Emitter {
 
   // This value is e^x of a difference from a maximum: terms of a sum, or a quotient by it.
   void note_term(tile::ValueId v) { terms_.insert(v.index); }
+  // While set, this value is computed by the function for what ends as f16 or bf16.
+  void cheap_function(tile::ValueId v) { cheap_ = v; }
 
   // --- memory
-  // While set, consecutive loads of a CPU also ask for what lies `rows` further along this row axis.
+  // While set, consecutive loads of a CPU also ask for what lies `rows` further along this row
+  // axis.
   void prefetch_ahead(tile::AxisId row, int64_t rows = 1) { ahead_ = row, rows_ahead_ = rows; }
   // While set, consecutive loads that vary with the row also ask for what lies `bytes` further.
   void stream_ahead(tile::AxisId row, int64_t bytes) { stream_ = row, stream_bytes_ = bytes; }
@@ -142,6 +146,9 @@ class Emitter {
   const Reg* find(tile::ValueId v) const;
   Reg eval(tile::ValueId v);
   Reg eval_pointwise(const tile::Inst& inst);
+  std::optional<Reg> eval_packed(const tile::Inst& inst, uint16_t lanes);
+  math::Accuracy accuracy(const tile::Inst& inst, DType from) const;
+  std::optional<Reg> eval_one_plus_erf(const tile::Inst& inst, uint16_t lanes);
   Reg eval_select(const tile::Inst& inst, uint16_t lanes);
   Reg eval_cast(const tile::Inst& inst, uint16_t lanes);
   Reg eval_constant(const ir::Scalar& value);
@@ -186,7 +193,7 @@ class Emitter {
   kir::ValueId predicate_;
   tile::AxisId ahead_, stream_;
   int64_t rows_ahead_ = 1, stream_bytes_ = 0, passes_ = 0;
-  tile::ValueId loop_;
+  tile::ValueId loop_, cheap_;
   std::unordered_map<uint32_t, KeptTile> kept_;
   std::unordered_map<uint32_t, int64_t> known_;  // constants by KIR value
   std::map<uint32_t, char> hoisted_;

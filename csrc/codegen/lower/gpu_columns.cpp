@@ -43,17 +43,29 @@ bool GpuLowering::whole_vectors(AxisId column) const {
   return factor % vector_ == 0;  // 0: the extent is 0
 }
 
-void GpuLowering::phases(const std::vector<Root>& roots) {
+bool GpuLowering::stays(AxisId column) const {
+  const int64_t vectors = positions_of(column);
+  if (std::any_of(online_.begin(), online_.end(),
+                  [&](const OnlinePair& p) { return p.column == column; }))
+    return false;
+  return vectors <= kResidentVectors && vectors * vector_ <= kResidentElements &&
+         facts_.reduced_axes() != 0;
+}
+
+void GpuLowering::phases(const std::vector<Root>& given) {
+  std::vector<Root> roots = given;
   resident_.clear();
+  find_online(roots);
   BlockLowering::phases(roots);
+  online_.clear();
   resident_.clear();
 }
 
 void GpuLowering::column_phase(AxisId column, const std::vector<const Root*>& roots) {
-  hoist_roots(roots, column);
-  const int64_t vectors = positions_of(column);
-  const bool fits = vectors <= kResidentVectors && vectors * vector_ <= kResidentElements;
-  if (fits && facts_.reduced_axes() != 0) {
+  std::vector<const Root*> hoisted = roots;
+  std::erase_if(hoisted, [&](const Root* r) { return is_online_sum(*r); });
+  hoist_roots(hoisted, column);
+  if (stays(column)) {
     if (!resident_.contains(column.index)) resident_[column.index] = place(column);
     resident_phase(column, roots);
   } else {
@@ -114,26 +126,27 @@ void GpuLowering::resident_phase(AxisId column, const std::vector<const Root*>& 
 
 // `body` for lo, lo + step, … below hi; `once`: at most one of them.
 template <class F>
-void GpuLowering::strided(KValue lo, KValue hi, int64_t step, bool once, std::vector<KValue>& acc,
-                          F&& body) {
+void GpuLowering::strided(KValue lo, KValue hi, int64_t step, bool once, Sums& acc, F&& body) {
   kir::KirBuilder& b = emit_.builder();
-  const std::vector<KValue> init = acc;
+  const std::vector<KValue> init = acc.flat();
   const auto run = [&](KValue i) {
     emit_.push_scope();
     body(i);
     emit_.pop_scope();
-    return acc;
+    return acc.flat();
   };
+  std::vector<KValue> ends;
   if (once)
-    acc = b.if_else(b.icmp(Pred::slt, lo, hi), [&] { return run(lo); }, [&] { return init; });
+    ends = b.if_else(b.icmp(Pred::slt, lo, hi), [&] { return run(lo); }, [&] { return init; });
   else
-    acc = b.for_loop(lo, hi, emit_.i64(step), init, [&](KValue i, std::span<const KValue> carried) {
-      acc.assign(carried.begin(), carried.end());
+    ends = b.for_loop(lo, hi, emit_.i64(step), init, [&](KValue i, std::span<const KValue> now) {
+      acc.set(now);
       return run(i);
     });
+  acc.set(ends);
 }
 
-void GpuLowering::streamed_phase(AxisId column, const std::vector<const Root*>& roots) {
+void GpuLowering::streamed_phase(AxisId column, const std::vector<const Root*>& all) {
   kir::KirBuilder& b = emit_.builder();
   const KValue before = emit_.predicate();
   const auto fixed = emit_.static_extent(column);
@@ -141,38 +154,55 @@ void GpuLowering::streamed_phase(AxisId column, const std::vector<const Root*>& 
   if (before) n = b.select(before, n, emit_.i64(0));  // no row, no columns
   emit_.set_predicate({});
 
-  int64_t unroll = phase_cost(roots, column).ops <= 16 ? 4 : 2;
-  while (unroll > positions_of(column)) unroll /= 2;
-  const int64_t round = stride() * unroll;
-  std::vector<KValue> acc = identities(roots, vector_, static_cast<size_t>(unroll));
-  const auto vectors = [&](KValue base, size_t u) {
-    positions(roots, {column, base, vector_, {}}, acc, static_cast<size_t>(unroll), u);
+  const Phase phase = split_phase(column, all);
+  const int64_t unroll = phase.unroll;
+  Sums acc = start(phase, vector_, unroll);
+  const auto round = [&](KValue i, int64_t count) {
+    std::vector<KValue> bases;
+    for (int64_t u = 0; u < count; ++u)
+      bases.push_back(emit_.add(emit_.add(i, first_element_), emit_.i64(u * stride())));
+    take(phase, bases, vector_, acc);
   };
+  // Whole rounds, then rounds of half as many vectors, …, of one, each at most once, then the
+  // stride that is not whole. Where the extent is not known, a loop of single vectors does for
+  // cheap phases.
+  const bool known = fixed && !before;
+  const bool halves = unroll > 1 && (known || !phase.online.empty());
+  const int64_t whole = unroll * stride();
+  int64_t at = 0;
   KValue done = emit_.i64(0);
-  if (unroll > 1 && (!fixed || *fixed >= round)) {
-    done = fixed && !before ? emit_.i64(*fixed / round * round)
-                            : b.emit(Op::band, {n, emit_.i64(-round)});
-    strided(emit_.i64(0), done, round, false, acc, [&](KValue i) {
-      for (int64_t u = 0; u < unroll; ++u) {
-        emit_.push_scope();
-        const KValue base = emit_.add(emit_.add(i, first_element_), emit_.i64(u * stride()));
-        vectors(base, static_cast<size_t>(u));
-        emit_.pop_scope();
-      }
-    });
+  if (unroll > 1 && (!fixed || *fixed >= whole)) {
+    if (known) at = *fixed / whole * whole;
+    done = known ? emit_.i64(at) : b.emit(Op::band, {n, emit_.i64(-whole)});
+    strided(emit_.i64(0), done, whole, false, acc, [&](KValue i) { round(i, unroll); });
   }
-  if (!fixed || unroll == 1 || *fixed % round / vector_ > 0)
+  for (int64_t u = unroll / 2; halves && u > 0; u /= 2) {
+    const int64_t span = u * stride();
+    if (!known) {
+      const KValue end = emit_.add(n, emit_.i64(1 - span));
+      strided(done, end, span, true, acc, [&](KValue i) { round(i, u); });
+      done = b.select(b.icmp(Pred::slt, done, end), emit_.add(done, emit_.i64(span)), done);
+    } else if (*fixed - at >= span) {
+      round(done, u);
+      at += span;
+      done = emit_.i64(at);
+    }
+  }
+  if (!known || *fixed - at >= vector_)
     strided(emit_.add(done, first_element_), emit_.add(n, emit_.i64(1 - vector_)), stride(),
-            positions_of(column) == 1, acc, [&](KValue i) { vectors(i, 0); });
-  std::vector<KValue> last;
+            halves || positions_of(column) == 1, acc,
+            [&](KValue i) { take(phase, {i}, vector_, acc); });
+  Sums last;
   if (!whole_vectors(column)) {
-    last = identities(roots, 1, 1);
+    last = start(phase, 1, 1);
     const KValue first = b.emit(Op::band, {n, emit_.i64(-int64_t{vector_})});
     strided(emit_.add(first, column_), n, threads_.columns, threads_.columns >= vector_ - 1u, last,
-            [&](KValue i) { positions(roots, {column, i, 1, {}}, last, 1, 0); });
+            [&](KValue i) { take(phase, {i}, 1, last); });
   }
   emit_.set_predicate(before);
-  finish_reductions(roots, acc, last);
+  finish_reductions(phase.others, acc.plain, last.plain);
+  for (size_t p = 0; p < phase.online.size(); ++p)
+    finish_online(phase.online[p], acc, last, p, fixed ? KValue() : n);
 }
 
 // `vectors`, `elements`: equally many accumulators for each reduction, either may have none.

@@ -29,7 +29,7 @@ class GpuLowering final : public BlockLowering {
   uint32_t choose_vector(AxisSet columns, int64_t capacity) const;
 
   // gpu_columns.cpp: one walk of the column
-  void phases(const std::vector<Root>& roots) override;
+  void phases(const std::vector<Root>& given) override;
   void column_phase(tile::AxisId column, const std::vector<const Root*>& roots) override;
   // A vector of the calling thread, or an element after the last whole vector. Positions of a row
   // that fits in registers are returned to: what one phase evaluated, the next one finds.
@@ -41,6 +41,25 @@ class GpuLowering final : public BlockLowering {
   struct Resident {
     std::vector<Position> vectors, elements;
   };
+  // A largest element and the sum of the powers of what lies below it, in one walk.
+  struct Online {
+    const Root* largest;
+    const Root* sum;
+  };
+  // Accumulators of a walk: of plain reductions; of each pair the largest so far, a scalar, and the
+  // sum in proportion to it.
+  struct Sums {
+    std::vector<kir::ValueId> plain, largest, sum;
+    std::vector<kir::ValueId> flat() const;
+    void set(std::span<const kir::ValueId> all);
+  };
+  struct Phase {
+    tile::AxisId column;
+    std::vector<const Root*> others;
+    std::vector<Online> online;
+    int64_t unroll = 1;  // vectors of a round
+  };
+  bool stays(tile::AxisId column) const;  // a thread keeps its part of the row in registers
   int64_t stride() const { return int64_t{threads_.columns} * vector_; }  // of a walk
   int64_t positions_of(tile::AxisId column) const;
   bool whole_vectors(tile::AxisId column) const;
@@ -48,8 +67,7 @@ class GpuLowering final : public BlockLowering {
   void resident_phase(tile::AxisId column, const std::vector<const Root*>& roots);
   void streamed_phase(tile::AxisId column, const std::vector<const Root*>& roots);
   template <class F>
-  void strided(kir::ValueId lo, kir::ValueId hi, int64_t step, bool once,
-               std::vector<kir::ValueId>& acc, F&& body);
+  void strided(kir::ValueId lo, kir::ValueId hi, int64_t step, bool once, Sums& acc, F&& body);
   std::vector<kir::ValueId> identities(const std::vector<const Root*>& roots, uint16_t lanes,
                                        size_t each);
   void finish_reductions(const std::vector<const Root*>& roots,
@@ -57,6 +75,18 @@ class GpuLowering final : public BlockLowering {
                          const std::vector<kir::ValueId>& elements);
   kir::ValueId across_threads(const Root& root, kir::ValueId v);
   kir::ValueId across_warps(const Root& root, kir::ValueId v);
+
+  // gpu_online.cpp: rounds of a walk, and pairs of reductions that share one
+  void find_online(std::vector<Root>& roots);
+  bool is_online_sum(const Root& root) const;
+  Phase split_phase(tile::AxisId column, const std::vector<const Root*>& roots) const;
+  Sums start(const Phase& phase, uint16_t lanes, int64_t unroll);
+  void take(const Phase& phase, const std::vector<kir::ValueId>& bases, uint16_t lanes, Sums& acc);
+  void take_online(const Phase& phase, size_t pair, const std::vector<kir::ValueId>& bases,
+                   uint16_t lanes, std::vector<Emitter::Scope>& scopes, Sums& acc);
+  void finish_online(const Online& pair, const Sums& vectors, const Sums& elements, size_t p,
+                     kir::ValueId extent);
+  kir::ValueId exp_of_difference(kir::ValueId a, kir::ValueId b);
 
   GpuThreads threads_;
   uint16_t vector_ = 1;
@@ -66,7 +96,12 @@ class GpuLowering final : public BlockLowering {
   tile::AxisId row_axis_;        // the axis that threads share out, if threads_.rows > 1
   kir::ValueId row_, column_, first_element_;  // i64: place in the workgroup; column_ * vector_
   kir::ValueId first_row_, first_column_;      // i1: the place is 0
-  std::map<uint32_t, Resident> resident_;      // by column axis, while the phases of a row are open
+  struct OnlinePair {
+    tile::AxisId column;
+    tile::ValueId largest, sum;  // results
+  };
+  std::vector<OnlinePair> online_;         // of the row's phases
+  std::map<uint32_t, Resident> resident_;  // by column axis, while the phases of a row are open
   uint32_t exchanges_ = 0;
 };
 

@@ -22,6 +22,10 @@ inline constexpr int64_t kPointwiseThreads = 256;  // of a block without reducti
 // Elements side by side of a thread, given the bytes of the narrowest element accessed.
 uint32_t gpu_vector(int64_t narrowest);
 
+// Whether a reduced row is shared by several warps; a block has then this row alone, unless its
+// generator gives each warp a row.
+bool gpu_row_alone(int64_t columns, uint32_t vector);
+
 // For blocks of at most rows x columns.
 GpuThreads gpu_threads(int64_t rows, int64_t columns, uint32_t vector, bool reduces);
 

@@ -211,6 +211,8 @@ Reg Emitter::eval_pointwise(const tile::Inst& inst) {
     if (varies(facts_.deps(a))) lanes = vector_.lanes;
   if (inst.pointwise == OpCode::cast) return eval_cast(inst, lanes);
   if (inst.pointwise == OpCode::select) return eval_select(inst, lanes);
+  if (auto packed = eval_packed(inst, lanes)) return *packed;
+  if (auto sum = eval_one_plus_erf(inst, lanes)) return *sum;
   const DType from = program().type(inst.args.back()).dtype;
   if (lanes > 1 && divides_by_uniform(inst, TileFacts::bit(vector_.axis))) {
     const KValue r = divide_by_uniform(compute(inst.args[0], lanes), inst.args[1]);
@@ -225,11 +227,7 @@ Reg Emitter::eval_pointwise(const tile::Inst& inst) {
   for (tile::ValueId a : inst.args) args.push_back(compute(a, lanes));
   if (terms_.contains(inst.results[0].index)) return {math::exp_of_difference(b_, args[0]), {}};
   if (is_int(from) && divides_integers(inst.pointwise)) report_zero_divisor(args[1]);
-  // A quotient of two bf16 may lie exactly between two others: it is rounded once, as in eager.
-  const bool narrow =
-      facts_.ends_narrow(inst.results[0]) || (is_half(inst.dtype) && inst.pointwise != OpCode::div);
-  const KValue r = math::emit(b_, inst.pointwise, args, is_signed(from),
-                              narrow ? math::Accuracy::Half : math::Accuracy::Full);
+  const KValue r = math::emit(b_, inst.pointwise, args, is_signed(from), accuracy(inst, from));
   if (is_half(inst.dtype)) {
     if (is_half(from) && needs_no_rounding(inst.pointwise)) return {{}, r};
     return {b_.emit(Op::fptrunc, b_.type(r).with(exact_elem(inst.dtype)), {r}), {}};

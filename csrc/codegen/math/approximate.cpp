@@ -5,6 +5,7 @@
 // Reading and writing a bf16 element once leaves about 27 issue slots: exp takes 2 (full: 8),
 // sigmoid 4, tanh 8, erf 16.
 #include "codegen/math/functions.h"
+#include "codegen/math/math.h"
 
 namespace poot::math {
 namespace {
@@ -22,7 +23,7 @@ Expr reciprocal_of(Expr x) {
 // e^x = 2^t (1 + r ln 2) with t = x log2 e rounded and r what rounding lost, so that a large x
 // loses nothing.
 Expr exp_full(const Args& in) {
-  const Expr x = fmax(in.a.like(-105), fmin(in.a.like(89), in.a));
+  const Expr x = in.a.op2(Op::fminimum, in.a.like(89)).op2(Op::fmaximum, in.a.like(-105));
   const Expr t = x * kLog2E;
   const Expr lost = fma(x, x.like(kLog2ELow), fma(x, x.like(kLog2E), -t));
   const Expr e = exp2_of(t);
@@ -48,13 +49,16 @@ Expr tanh_half(const Args& in) {
 
 // 1 - (a1 t + ... + a5 t^5) e^-x^2 with t = 1 / (1 + p |x|) (Abramowitz and Stegun 7.1.26), within
 // 1.5e-7; near 0, two terms of the series.
-Expr erf_half(const Args& in) {
-  const Expr a = abs(in.a);
+Expr erfc_of_size(Expr a) {
   const Expr t = reciprocal_of(fma(a, a.like(0.3275911), a.like(1)));
   const Expr polynomial =
       horner(t, {1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592}) * t;
-  const Expr e = exp2_of(a * a * -kLog2E);
-  const Expr far = copysign(fma(-polynomial, e, a.like(1)), in.a);
+  return polynomial * exp2_of(a * a * -kLog2E);
+}
+
+Expr erf_half(const Args& in) {
+  const Expr a = abs(in.a);
+  const Expr far = copysign(a.like(1) - erfc_of_size(a), in.a);
   const Expr near = in.a * fma(a * a, a.like(-0.3761263890318375), a.like(1.1283791670955126));
   return select(compare(Pred::olt, a, 0x1p-5), near, far);
 }
@@ -79,24 +83,51 @@ Expr minimum_of(const Args& in) {
   return in.a.op2(Op::fminimum, in.b);
 }
 
+Expr tanh_rounded(const Args& in) {
+  return in.a.op1(Op::ftanh_approx);
+}
+
 struct Row {
   ir::OpCode op;
-  Function full, half;
+  Function full, half, rounded = nullptr;
 };
 using C = ir::OpCode;
 constexpr Row kRows[] = {
-    {C::maximum, maximum_of, maximum_of}, {C::minimum, minimum_of, minimum_of},
-    {C::exp, exp_full, exp_half},         {C::sigmoid, nullptr, sigmoid_half},
-    {C::tanh, nullptr, tanh_half},        {C::erf, nullptr, erf_half},
-    {C::div, nullptr, divide_half},       {C::sqrt, nullptr, sqrt_half},
-    {C::rsqrt, nullptr, rsqrt_half},      {C::reciprocal, nullptr, invert_half},
+    {C::maximum, maximum_of, maximum_of},
+    {C::minimum, minimum_of, minimum_of},
+    {C::exp, exp_full, exp_half},
+    {C::sigmoid, nullptr, sigmoid_half},
+    {C::tanh, nullptr, tanh_half, tanh_rounded},
+    {C::erf, nullptr, erf_half},
+    {C::div, nullptr, divide_half},
+    {C::sqrt, nullptr, sqrt_half},
+    {C::rsqrt, nullptr, rsqrt_half},
+    {C::reciprocal, nullptr, invert_half},
 };
 
 }  // namespace
 
+// erfc |a| below 0, 2 - erfc a above.
+kir::ValueId one_plus_erf_half(kir::KirBuilder& b, kir::ValueId a) {
+  const Expr x{b, a};
+  const Expr c = erfc_of_size(abs(x));
+  return select(compare(Pred::olt, x, 0.0), c, x.like(2) - c).id();
+}
+
+bool is_error_function(ir::OpCode op) {
+  return op == ir::OpCode::erf;
+}
+
+kir::ValueId gpu_exp(kir::KirBuilder& b, kir::ValueId a) {
+  return exp_full({{b, a}, {b, a}, {b, a}, true}).id();
+}
+
 Function gpu_function(ir::OpCode op, Accuracy accuracy) {
   for (const Row& row : kRows)
-    if (row.op == op) return accuracy == Accuracy::Half ? row.half : row.full;
+    if (row.op == op) {
+      if (accuracy == Accuracy::Rounded && row.rounded) return row.rounded;
+      return accuracy == Accuracy::Full ? row.full : row.half;
+    }
   return nullptr;
 }
 

@@ -9,13 +9,21 @@
 namespace poot::math {
 
 // What the result is rounded to in the end: f32 or wider, or f16 or bf16. A GPU computes the latter
-// with cheaper functions, within 1 ulp of the narrow type.
-enum class Accuracy : uint8_t { Full, Half };
+// with cheaper functions, within 1 ulp of the narrow type. Rounded: to bf16, at once, so that an
+// error in proportion to the result is not magnified.
+enum class Accuracy : uint8_t { Full, Half, Rounded };
 
 // The KIR of one pointwise op on values already widened to opmath: floats as f32/f64, ints at their
 // width, bool as I1 masks. `a` are the operands. Throws Unsupported if the op has none for the
 // type.
 kir::ValueId emit(kir::KirBuilder& b, ir::OpCode op, std::span<const kir::ValueId> a,
                   bool is_signed, Accuracy accuracy = Accuracy::Full);
+
+// 1 + erf a on a GPU, for values that end as f16 or bf16; its relative error stays small where it
+// is small.
+kir::ValueId one_plus_erf_half(kir::KirBuilder& b, kir::ValueId a);
+bool is_error_function(ir::OpCode op);
+// e^a on a GPU, as exact as any function of f32.
+kir::ValueId gpu_exp(kir::KirBuilder& b, kir::ValueId a);
 
 }  // namespace poot::math

@@ -1,0 +1,77 @@
+// Stretches of an entry's steps that are replayed as one recording, library calls included: an
+// entry with hundreds of library calls then costs the host a few launches.
+//
+// A library call's operands are fixed in its recording. It is captured if they lie in the arena
+// (which is the entry's own from then on), in constants, in what calls of the same stretch
+// returned, or in arguments that came at the same address in every call so far, as weights do.
+// Addresses are compared at each call; where one differs, and wherever the call's work goes to
+// another queue or is recorded by the host itself, steps run one by one, as if nothing had been
+// captured.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/capture.h"
+#include "runtime/run.h"
+
+namespace poot::runtime {
+
+class Captures {
+ public:
+  // All outlive the object.
+  Captures(const Entry& entry, Device& device, Capturer& capturer);
+  ~Captures();
+  Captures(const Captures&) = delete;
+  Captures& operator=(const Captures&) = delete;
+
+  // Whether there is anything to capture.
+  static bool worth(const Entry& entry);
+
+  // Takes note of a call. The lock is held where it runs through run() with arena(); not held where
+  // it runs by itself, in an arena of its own.
+  std::unique_lock<std::mutex> begin(std::span<const CallArg> args);
+  Address arena() const { return arena_; }
+  // Runs the steps; the run's buffers are placed. Throws what steps throw.
+  void run(Run& run);
+
+ private:
+  struct Stretch {
+    size_t first = 0, last = 0;  // steps [first, last)
+    // Buffers that its calls touch but did not return, and what they returned, with addresses.
+    std::vector<std::pair<uint32_t, Address>> fixed, made;
+    std::vector<uint32_t> kernels;
+    bool refused = false;
+    Fault fault;
+    std::unique_ptr<const Recording> recording;
+  };
+  // An argument that library calls touch.
+  struct Watched {
+    uint32_t buffer = 0;
+    const void* seen = nullptr;
+    uint32_t changes = 0;
+  };
+
+  void note(std::span<const CallArg> args);
+  void plan();
+  bool capturable(const BoundCall& call, const Stretch& stretch) const;
+  bool fixed_place(uint32_t buffer, const Stretch& stretch) const;
+  void run_captured(const BoundCall& call, Stretch& s, Run& run) const;
+  void capture(Stretch& s, Run& run);
+  bool replay(Stretch& s, Run& run);
+
+  const Entry& entry_;
+  Device& device_;
+  Capturer& capturer_;
+  std::mutex mutex_;  // what follows
+  std::vector<Watched> watched_;
+  uint32_t calls_ = 0, plans_ = 0;
+  uint64_t queue_ = 0;
+  bool planned_ = false;
+  Address arena_ = nullptr;
+  std::vector<std::unique_ptr<Stretch>> stretches_;
+};
+
+}  // namespace poot::runtime

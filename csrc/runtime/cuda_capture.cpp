@@ -1,0 +1,89 @@
+// Captures: launches and the host's own work on one stream become one graph. The host's work is
+// fixed in it; of each launch the node that the stream ended with right after it is kept, so that
+// replays patch its buffers as they do in graphs of launches alone.
+#include "runtime/cuda_current.h"
+#include "runtime/cuda_device.h"
+#include "runtime/cuda_recording.h"
+#include "support/errors.h"
+
+namespace poot::runtime::cuda {
+namespace {
+
+void append(CudaRecording& to, const CudaRecording& from) {
+  const auto words = static_cast<uint32_t>(to.words.size());
+  for (CudaLaunch l : from.launches) {
+    l.first += words;
+    to.launches.push_back(l);
+  }
+  for (const uint32_t n : from.numbers) to.numbers.push_back(to.recorded + n);
+  to.recorded += from.recorded;
+  to.buffers.insert(to.buffers.end(), from.buffers.begin(), from.buffers.end());
+  to.words.insert(to.words.end(), from.words.begin(), from.words.end());
+  to.modules.insert(to.modules.end(), from.modules.begin(), from.modules.end());
+}
+
+const CudaRecording& own(const CudaDevice& device, const Recording& recording) {
+  if (&recording.device() != &device) throw DeviceError("capture of another device's recording");
+  return static_cast<const CudaRecording&>(recording);
+}
+
+}  // namespace
+
+QueueState CudaDevice::queue() {
+  const Current current(driver_, context_);
+  const Stream stream = owner_->stream();
+  int capturing = 0;
+  const Status status = driver_.stream_capturing(stream, &capturing);
+  return {reinterpret_cast<uint64_t>(stream), status != 0 || capturing != 0};
+}
+
+GraphNode CudaDevice::queue_captured(const CudaLaunch& l, std::vector<uint64_t>& words,
+                                     Stream stream) {
+  size_t bytes = size_t{8} * l.words;
+  void* extra[5] = {kParamBuffer, words.data() + l.first, kParamBytes, &bytes, kParamEnd};
+  driver_.check(driver_.launch(l.function, l.grid[0], l.grid[1], l.grid[2], l.threads, 1, 1, 0,
+                               stream, nullptr, extra),
+                "capturing a kernel");
+  int state = 0;
+  unsigned long long id = 0;
+  Graph graph = nullptr;
+  const GraphNode* last = nullptr;
+  size_t count = 0;
+  driver_.check(driver_.capture_info(stream, &state, &id, &graph, &last, &count),
+                "asking for a capture's state");
+  if (count != 1) throw DeviceError("a captured kernel is not the last of its stream");
+  return *last;
+}
+
+std::unique_ptr<const Recording> CudaDevice::capture(std::span<const CaptureStep> steps,
+                                                     std::span<const Address> slots) {
+  auto r = std::make_unique<CudaRecording>(*this);
+  for (const CaptureStep& s : steps)
+    if (s.recording) append(*r, own(*this, *s.recording));
+  const Current current(driver_, context_);
+  take_status(*r);
+  std::unique_ptr<GraphCapture> capture = owner_->begin_capture();
+  if (!capture) return nullptr;
+  ReplayGraph g;
+  g.words = r->words;
+  size_t next = 0, buffer = 0;
+  for (const CaptureStep& s : steps) {
+    if (!s.recording) {
+      s.work();
+      continue;
+    }
+    for (size_t n = own(*this, *s.recording).launches.size(); n > 0; --n) {
+      const CudaLaunch& l = r->launches[next++];
+      for (uint32_t i = 0; i < l.buffers; ++i)
+        g.words[l.first + i] = reinterpret_cast<uint64_t>(resolve(r->buffers[buffer++], slots));
+      g.nodes.push_back(queue_captured(l, g.words, capture->stream()));
+    }
+  }
+  g.graph = capture->end();
+  driver_.check(driver_.graph_instantiate(&g.exec, g.graph, 0), "instantiating a captured graph");
+  r->capture = std::move(capture);
+  r->graph = std::move(g);
+  return r;
+}
+
+}  // namespace poot::runtime::cuda

@@ -1,0 +1,100 @@
+// The buffer table is the table of slots that recorded launches are replayed with; nothing is
+// looked up by name and nothing is evaluated on the way.
+#include "runtime/run.h"
+
+#include <utility>
+
+namespace poot::runtime {
+
+using program::BufferClass;
+
+void Run::place_buffers(std::span<const CallArg> args, Address arena) {
+  base_.resize(entry_.buffers.size());
+  owned_.resize(entry_.buffers.size());
+  for (size_t b = 0; b < base_.size(); ++b) {
+    const BoundBuffer& buffer = entry_.buffers[b];
+    switch (buffer.cls) {
+      case BufferClass::Input:
+        base_[b] = static_cast<char*>(args[buffer.index].tensor.data);
+        break;
+      case BufferClass::Arena:
+        base_[b] = arena + buffer.arena_offset;
+        break;
+      case BufferClass::Output:
+        owned_[b] = host_.allocate_output(buffer.bytes);
+        base_[b] = static_cast<char*>(owned_[b].data);
+        break;
+      case BufferClass::Const:
+        base_[b] = constants_.empty() ? const_cast<char*>(buffer.constant) : constants_[b];
+        break;
+      case BufferClass::Owned:
+        break;
+    }
+  }
+  for (uint32_t b : entry_.lent)
+    base_[b] = base_[entry_.buffers[b].lender] + entry_.buffers[b].arena_offset;
+}
+
+void Run::run_step(const BoundStep& step) {
+  if (!step.recording) {
+    run_call(entry_.calls[step.call]);
+  } else if (device_.facts().host_memory) {
+    Fault fault;
+    device_.replay(*step.recording, base_, fault);
+    device_.wait(device_.event());
+    if (fault.bits != 0) [[unlikely]]
+      throw StatusError(fault.bits, program_.kernels[step.kernels[fault.launch]].name);
+  } else {
+    replay(*step.recording, step.fault, step.kernels);
+  }
+  release(step);
+}
+
+void Run::replay(const Recording& recording, Fault& fault, std::span<const uint32_t> kernels) {
+  device_.replay(recording, base_, fault);
+  if (fault.bits == 0) return;
+  const Fault found = std::exchange(fault, {});
+  throw StatusError(found.bits, program_.kernels[kernels[found.launch]].name);
+}
+
+void Run::release(const BoundStep& step) {
+  for (const uint32_t b : step.release) {
+    owned_[b] = {};
+    base_[b] = nullptr;
+  }
+}
+
+void Run::run_call(const BoundCall& call) {
+  inputs_.clear();
+  for (uint32_t v : call.inputs) inputs_.push_back(v == kAbsent ? TensorRef{} : ref(v));
+  if (!call.owned) {
+    outs_.clear();
+    for (uint32_t v : call.outs) outs_.push_back(ref(v));
+    host_.library_call(call.op, inputs_, outs_, *call.ints, *call.floats);
+    return;
+  }
+  results_.clear();
+  for (uint32_t v : call.outs)
+    results_.push_back({nullptr, nullptr, entry_.views[v].sizes, entry_.views[v].strides});
+  if (call.library)
+    host_.library_call_owned(call.op, inputs_, results_, *call.ints, *call.floats);
+  else
+    host_.opaque_call(call.opaque, inputs_, entry_.symbols, results_);
+  for (size_t i = 0; i < call.outs.size(); ++i) {
+    const uint32_t b = entry_.views[call.outs[i]].buffer;
+    base_[b] = static_cast<char*>(results_[i].data);
+    owned_[b] = std::move(results_[i]);
+  }
+}
+
+HostTensor Run::result(uint32_t view) const {
+  const BoundView& v = entry_.views[view];
+  return {base_[v.buffer] + v.byte_offset, owned_[v.buffer].owner, v.sizes, v.strides};
+}
+
+TensorRef Run::ref(uint32_t view) const {
+  const BoundView& v = entry_.views[view];
+  return {base_[v.buffer] + v.byte_offset, v.dtype, v.sizes, v.strides};
+}
+
+}  // namespace poot::runtime
