@@ -22,10 +22,12 @@ using kir::Op;
 using tile::AxisId;
 using KValue = kir::ValueId;
 
-// Bytes of a position's widest element, and whether something dear is computed.
+// Bytes of a position's widest element, whether something dear is computed, and accesses of bf16
+// less the others.
 struct Weight {
   int64_t widest = 1;
   bool dear = false;
+  int bf16 = 0;
 };
 void weigh(const tile::Program& p, const tile::Block& b, Weight& out) {
   for (const tile::Inst& inst : b.insts) {
@@ -33,6 +35,8 @@ void weigh(const tile::Program& p, const tile::Block& b, Weight& out) {
       if (!p.type(v).scalar) out.widest = std::max(out.widest, byte_size(opmath(p.type(v).dtype)));
     out.dear = out.dear || (inst.op == tile::Op::pointwise &&
                             ir::cost_class(inst.pointwise) >= ir::CostClass::Transcendental);
+    if (inst.op == tile::Op::load || inst.op == tile::Op::store)
+      out.bf16 += p.buffers.at(inst.buffer.index).dtype == DType::BF16 ? 1 : -1;
     for (const tile::Block& inner : inst.blocks) weigh(p, inner, out);
   }
 }
@@ -55,7 +59,7 @@ void CpuLowering::program_body() {
         std::min<int64_t>(vectors * target_.vector_bytes / weight.widest, kir::kMaxLanes);
     return static_cast<uint16_t>(std::min<uint64_t>(lanes, std::bit_ceil(capacity)));
   };
-  const uint16_t wide = lanes_of(weight.dear ? 1 : 4), narrow = lanes_of(1);
+  const uint16_t wide = lanes_of(!weight.dear ? 4 : weight.bf16 > 0 ? 2 : 1), narrow = lanes_of(1);
   const auto at = [&](KValue base, uint16_t lanes, KValue active) {
     emit_.push_scope();
     emit_.bind_vector({column, base, lanes, active});

@@ -187,7 +187,7 @@ bool BlockLowering::exceeds_cache() const {
   if (!blocks.is_const()) return true;
   int64_t bytes = 0;  // of one element of each operand
   for (const tile::Buffer& b : p.buffers) bytes += byte_size(b.dtype);
-  return static_cast<uint64_t>(blocks.value() * p.block_elems * bytes) > 2 * target_.cache_bytes;
+  return static_cast<uint64_t>(blocks.value() * p.block_elems * bytes) >= 2 * target_.cache_bytes;
 }
 
 // A row that several phases read comes from memory in the first only, unless it was asked for while
