@@ -24,6 +24,11 @@ _FIRST_LINE = 3
 _numbers = itertools.count()
 
 
+def capturing() -> Any:
+    """Dynamo's options under which operators reach the backend whose results depend on data in size or are numbers."""
+    return torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True)
+
+
 class Batch:
     """Calls under one seed, in order."""
 

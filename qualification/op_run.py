@@ -10,7 +10,7 @@ import torch
 
 from qualification.cases import Group
 from qualification.gradients import SEED, detached, equal, gradients
-from qualification.op_batch import Batch
+from qualification.op_batch import Batch, capturing
 from qualification.op_cases import Sample, operators, samples
 from qualification.op_judge import Outcome, Wrong, copied, judge, widened
 from qualification.result import Result, examine, quiet
@@ -59,7 +59,8 @@ class _OpTrial:
     def compiled(self, backend: str) -> Outcome:
         torch._dynamo.reset()
         dynamic = True if self.mode == "dynamic" else None
-        return self._call(torch.compile(self.sample.fn, backend=backend, dynamic=dynamic), self.given)
+        with capturing():
+            return self._call(torch.compile(self.sample.fn, backend=backend, dynamic=dynamic), self.given)
 
 
 class _OpCase:
@@ -130,7 +131,8 @@ def _in_one(cases: Sequence[_OpCase], against: str) -> list[Result | Wrong] | No
             torch._dynamo.reset()
             compiled = torch.compile(batch.fn, backend=against, dynamic=True if batch.mode == "dynamic" else None)
             before = time.perf_counter()
-            got = batch.run(compiled)
+            with capturing():
+                got = batch.run(compiled)
             first_call = time.perf_counter() - before
     except Exception:
         return None
