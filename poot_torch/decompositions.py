@@ -30,7 +30,6 @@ _NAMES = (
     "log_sigmoid_backward",
     "binary_cross_entropy_with_logits",
     "multi_margin_loss",
-    "multilabel_margin_loss_forward",
     "nll_loss2d_forward",
     "nll_loss2d_backward",
     # pointwise backward

@@ -162,7 +162,13 @@ class Emitter:
         if op in NO_F64 and any(isinstance(o, Val) and o.dtype is torch.float64 for o in operands):
             raise Declined(f"no kernel function {op} of f64")
         raw = [o.id if isinstance(o, Val) else o for o in operands]
-        outs = self.builder.emit(op, raw, **attrs)
+        try:
+            outs = self.builder.emit(op, raw, **attrs)
+        except (RuntimeError, TypeError) as e:
+            symbolic = any(isinstance(a, _C.Dim) for v in attrs.values() if isinstance(v, (list, tuple)) for a in v)
+            if isinstance(e, _C.PootError) or not symbolic:
+                raise
+            raise Declined(f"{op} with an attribute that depends on a size") from e
         return tuple(self.wrap(o) for o in (outs if isinstance(outs, tuple) else (outs,)))
 
     def emit(self, op: str, *operands: Any, **attrs: Any) -> Val:
