@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+import poot_torch
 from qualification.gradients import SEED, cotangents, detached, tensors
 from qualification.op_cases import Sample
 from qualification.op_judge import Outcome, copied
@@ -27,6 +28,12 @@ _numbers = itertools.count()
 def capturing() -> Any:
     """Dynamo's options under which operators reach the backend whose results depend on data in size or are numbers."""
     return torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True)
+
+
+def forget() -> None:
+    """What Dynamo compiled, and what poot reports of it. Dynamo tells a backend only after a compile that succeeded."""
+    torch._dynamo.reset()
+    poot_torch.report.clear()
 
 
 class Batch:
@@ -77,8 +84,6 @@ class Batch:
 
     def classify(self, results: Sequence[Result]) -> bool:
         """Gives each call's result its class, from poot's report; False where the report does not tell them apart."""
-        import poot_torch
-
         report = poot_torch.last_report()
         broken = any(r.break_reason for r in report.regions) or any(g.whole_graph for g in report.graphs)
         if report.eager_frames or not report.graphs or broken:

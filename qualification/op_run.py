@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 
 from qualification.cases import Group
 from qualification.gradients import SEED, detached, equal, gradients
-from qualification.op_batch import Batch, capturing
+from qualification.op_batch import Batch, capturing, forget
 from qualification.op_cases import Sample, operators, samples
 from qualification.op_judge import Outcome, Wrong, copied, judge, widened
 from qualification.result import Result, examine, quiet
@@ -58,10 +59,14 @@ class _OpTrial:
         return None if self.random(eager) else self._call(self.sample.fn, widened(self.given))
 
     def compiled(self, backend: str) -> Outcome:
-        torch._dynamo.reset()
-        dynamic = True if self.mode == "dynamic" else None
-        with capturing():
-            found = self._call(torch.compile(self.sample.fn, backend=backend, dynamic=dynamic), self.given)
+        found = Outcome()
+        for options in (capturing(), contextlib.nullcontext()):
+            forget()
+            dynamic = True if self.mode == "dynamic" else None
+            with options:
+                found = self._call(torch.compile(self.sample.fn, backend=backend, dynamic=dynamic), self.given)
+            if not isinstance(found.error, torch._dynamo.exc.InternalTorchDynamoError):  # capturing may break Dynamo
+                break
         self.raised = found.error is not None
         return found
 
@@ -133,7 +138,7 @@ def _in_one(cases: Sequence[_OpCase], against: str) -> list[Result | Wrong] | No
     try:
         with quiet():
             want = batch.run(batch.fn)
-            torch._dynamo.reset()
+            forget()
             compiled = torch.compile(batch.fn, backend=against, dynamic=True if batch.mode == "dynamic" else None)
             before = time.perf_counter()
             with capturing():
