@@ -140,18 +140,20 @@ def _bitwise(op: str) -> Any:
 
 
 for _op, _overloads in {
-    "bit_and": (aten.bitwise_and.Tensor, aten.bitwise_and.Scalar),
-    "bit_or": (aten.bitwise_or.Tensor, aten.bitwise_or.Scalar),
-    "bit_xor": (aten.bitwise_xor.Tensor, aten.bitwise_xor.Scalar),
+    "bit_and": (aten.bitwise_and.Tensor, aten.bitwise_and.Scalar, aten.bitwise_and.Scalar_Tensor),
+    "bit_or": (aten.bitwise_or.Tensor, aten.bitwise_or.Scalar, aten.bitwise_or.Scalar_Tensor),
+    "bit_xor": (aten.bitwise_xor.Tensor, aten.bitwise_xor.Scalar, aten.bitwise_xor.Scalar_Tensor),
     "shift_left": (
         aten.bitwise_left_shift.Tensor,
         aten.bitwise_left_shift.Tensor_Scalar,
+        aten.bitwise_left_shift.Scalar_Tensor,
         aten.__lshift__.Tensor,
         aten.__lshift__.Scalar,
     ),
     "shift_right": (
         aten.bitwise_right_shift.Tensor,
         aten.bitwise_right_shift.Tensor_Scalar,
+        aten.bitwise_right_shift.Scalar_Tensor,
         aten.__rshift__.Tensor,
         aten.__rshift__.Scalar,
     ),

@@ -41,6 +41,14 @@ def test_gradients_of_padding_by_replication():
     gradients(squared(lambda x: F.pad(x, (2, 3, 1, 0), mode="replicate")), rand(2, 3, 4, 5))
 
 
+def test_adaptive_averages_of_uneven_windows():
+    with torch.no_grad():
+        check(lambda x: F.adaptive_avg_pool3d(x, (3, 2, 4)), rand(2, 3, 7, 5, 6, grad=False))
+    gradients(squared(lambda x: F.adaptive_avg_pool3d(x, (3, 2, 4))), rand(2, 3, 7, 5, 6))
+    gradients(squared(lambda x: F.adaptive_avg_pool2d(x, (3, 4))), rand(2, 3, 7, 5))
+    gradients(squared(lambda x: F.adaptive_avg_pool2d(x, (7, 9))), rand(2, 3, 4, 5))
+
+
 @pytest.mark.parametrize("p", [0.5, 1.0, 2.0, 3.0, float("inf")])
 def test_distances(p):
     with torch.no_grad():
