@@ -22,6 +22,7 @@ COLOURS = {
     "right": "#3a7d44",
     "generated": "#3a7d44",
     "library": "#7fb069",
+    "broken": "#9bb8d3",
     "fallback": "#e0a030",
     "skipped": "#b0b0b0",
     "wrong": "#b3423a",
@@ -78,8 +79,9 @@ def page(tables: list[dict[str, Any]]) -> str:
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>poot: what runs</title>"
         f"<style>{STYLE}</style><h1>poot: what runs, and how</h1><p>torch {html.escape(', '.join(versions))}. "
-        "A subject has the weightiest class of its cases. Fallback: eager ran some operator, counted and named, or "
-        "Dynamo broke the graph. Skipped: Dynamo leaves it to eager, or it has no samples.</p>"
+        "A subject has the weightiest class of its cases. Broken: without fallback, but Dynamo broke it into "
+        "several graphs. Fallback: eager ran some operator, counted and named. Skipped: Dynamo leaves it to eager, or "
+        "it has no samples.</p>"
         f"{''.join(section(t) for t in tables)}</html>\n"
     )
 

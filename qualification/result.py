@@ -17,8 +17,9 @@ PEER = "aot_eager_decomp_partition"
 
 @dataclasses.dataclass
 class Result:
-    """One case. `cls` is generated, library, fallback, wrong or skipped (of another backend than poot: right, wrong or
-    skipped); `upstream` says of a wrong one that PyTorch's own pipeline, run by eager's kernels, is wrong too."""
+    """One case. `cls` is generated, library, broken (every graph generated or library, but Dynamo broke it into
+    several), fallback, wrong or skipped; of another backend than poot: right, wrong or skipped. `upstream` says of a
+    wrong one that PyTorch's own pipeline, run by eager's kernels, is wrong too."""
 
     id: str
     cls: str
@@ -63,7 +64,8 @@ def classify(result: Result) -> None:
     elif result.fallbacks or result.counts.get("fallback"):
         result.cls, result.reason = "fallback", "; ".join(f"{op}: {why}" for op, why in result.fallbacks)
     elif reasons:
-        result.cls, result.reason = "fallback", f"graph break: {reasons[0]}"
+        where = next(r.break_sources[-1] for r in report.regions if r.break_reason and r.break_sources)
+        result.cls, result.reason = "broken", f"graph break: {reasons[0]} at {where}"
     else:
         result.cls = "library" if result.counts.get("library") else "generated"
 

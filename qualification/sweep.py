@@ -1,8 +1,9 @@
 """The command line of every subcommand that runs cases: shards, resume, one case again, its reproducer, the table.
 
 Each case runs in a worker process with a timeout. Classes: generated (kernels of poot's, or nothing to dispatch),
-library (a call of library.def), fallback (eager ran some of it; counted and named), wrong, skipped. The exit status
-is 1 where something is wrong, or with --sample, where a case is not what the committed list expects of it.
+library (a call of library.def), broken (these, in several graphs), fallback (eager ran some of it; counted and named),
+wrong, skipped. The exit status is 1 where something is wrong, or with --sample, where a case is not what the committed
+list expects of it.
 
     python -m qualification SUITE --shard 0/8 --results a0.jsonl --resume   # an eighth, going on where it stopped
     python -m qualification SUITE --merge a*.jsonl --json cpu.json          # the table over all shards

@@ -8,7 +8,15 @@ import pathlib
 from collections.abc import Iterable
 from typing import Any
 
-CLASSES = ("right", "generated", "library", "fallback", "skipped", "wrong")  # a later one outweighs an earlier one
+CLASSES = (
+    "right",
+    "generated",
+    "library",
+    "broken",
+    "fallback",
+    "skipped",
+    "wrong",
+)  # a later one outweighs an earlier one
 
 
 def read(paths: Iterable[pathlib.Path]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -113,8 +114,9 @@ FAMILIES = ("text", "sequence_to_sequence", "mixture", "state_space", "vision", 
 
 @functools.cache
 def architectures() -> dict[str, Architecture]:
-    """By name, in the order of the families."""
-    found = [a for f in FAMILIES for a in importlib.import_module(f"{__name__}.{f}").ARCHITECTURES]
+    """By name; families take turns, so that a sweep cut short has seen all of them."""
+    lists = [importlib.import_module(f"{__name__}.{f}").ARCHITECTURES for f in FAMILIES]
+    found = [a for turn in itertools.zip_longest(*lists) for a in turn if a is not None]
     named = {a.name: a for a in found}
     if len(named) != len(found):
         raise ValueError("two architectures of one name")
