@@ -125,6 +125,7 @@ void bind_compile(py::module_& m) {
     d["compiled"] = s.compiled;
     d["disk"] = s.disk;
     d["memory"] = s.memory;
+    d["programs"] = s.records;
     d["worker_restarts"] = s.worker_restarts;
     d["timeouts"] = s.timeouts;
     d["cache_write_failures"] = s.cache_write_failures;

@@ -1,6 +1,7 @@
-// Passes, plan, kernels. When a region's kernel fails in any step, the region is split into its
-// equations and the plan is made anew; kernels that did compile are found in the store. When the
-// kernel of a single equation fails, its error is the compile's.
+// A compile found in the cache needs nothing more; otherwise passes, plan, kernels. When a region's
+// kernel fails in any step, the region is split into its equations and the plan is made anew;
+// kernels that did compile are found in the store. When the kernel of a single equation fails, its
+// error is the compile's.
 #include "compiler/compile.h"
 
 #include <algorithm>
@@ -8,7 +9,9 @@
 #include <unordered_map>
 
 #include "compiler/compile_kernels.h"
+#include "compiler/program_cache.h"
 #include "compiler/split_regions.h"
+#include "support/env.h"
 #include "support/errors.h"
 
 namespace poot::compiler {
@@ -89,30 +92,6 @@ bool split_failed(ir::Graph& graph, const passes::PlanResult& plan,
   return true;
 }
 
-void report_kernels(const program::Program& p, const std::vector<BuiltKernel>& kernels,
-                    CompileReport& report) {
-  const size_t first = report.kernels.size();
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    const runtime::KernelArtifact& a = kernels[i].artifact;
-    report.kernels.push_back(
-        {p.kernels[i].name, std::string(origin_name(a.origin)), a.milliseconds, 0, {}, a.events});
-  }
-  for (const program::Segment& s : p.segments) {
-    report.dispatches_after += static_cast<uint32_t>(s.launches.size());
-    for (const program::Launch& launch : s.launches) {
-      const auto* l = std::get_if<program::KernelLaunch>(&launch.body);
-      if (!l) continue;
-      KernelReport& r = report.kernels[first + l->kernel.index];
-      ++r.launches;
-      r.origins.insert(r.origins.end(), launch.origins.begin(), launch.origins.end());
-    }
-  }
-  for (KernelReport& r : report.kernels) {
-    std::sort(r.origins.begin(), r.origins.end());
-    r.origins.erase(std::unique(r.origins.begin(), r.origins.end()), r.origins.end());
-  }
-}
-
 // Passes renumber values but keep the inputs and their order: the signature follows them there.
 passes::Signature follow_inputs(passes::Signature signature, std::span<const ir::ValueId> before,
                                 std::span<const ir::ValueId> after) {
@@ -124,10 +103,9 @@ passes::Signature follow_inputs(passes::Signature signature, std::span<const ir:
   return signature;
 }
 
-}  // namespace
-
-Compiled compile(ir::Graph graph, const passes::Signature& given, const Target& target,
-                 const passes::Options& options) {
+// The compile without the cache.
+Compiled compile_anew(ir::Graph graph, const passes::Signature& given, const Target& target,
+                      const passes::Options& options) {
   Compiled out;
   const std::vector<ir::ValueId> inputs(graph.inputs().begin(), graph.inputs().end());
   passes::PassContext context{target, options, {}, {}, {}, {}};
@@ -155,17 +133,13 @@ Compiled compile(ir::Graph graph, const passes::Signature& given, const Target& 
     if (split_failed(graph, plan, kernels, out.report)) continue;
     fill_program(plan.program, kernels);
     program::check(plan.program);
-    report_kernels(plan.program, kernels, out.report);
-    for (BuiltKernel& k : kernels) {
-      if (target.isa == Isa::X86)
-        out.images.push_back(std::move(k.artifact.image));
-      else
-        out.modules.push_back(std::move(k.artifact.bytes));
-    }
     out.report.peak_transient_bytes = plan.peak_transient_bytes.hint(graph.symbols());
     out.report.plans = std::move(plan.plans);
     out.report.layout_copies = std::move(plan.layout_copies);
     out.program = std::move(plan.program);
+    std::vector<runtime::KernelArtifact> artifacts;
+    for (BuiltKernel& k : kernels) artifacts.push_back(std::move(k.artifact));
+    add_kernels(out, target, std::move(artifacts));
     break;
   }
   out.report.passes = std::move(context.records);
@@ -173,6 +147,64 @@ Compiled compile(ir::Graph graph, const passes::Signature& given, const Target& 
   out.report.contractions = std::move(context.contractions);
   out.report.declines = std::move(context.declines);
   out.report.numerical_declines = std::move(context.numerical_declines);
+  return out;
+}
+
+// Whether somebody wants to see or steer the passes, which a found compile does not run.
+bool inspected() {
+  using env::Var;
+  return !env::get(Var::POOT_DUMP).empty() || !env::get(Var::POOT_SKIP).empty() ||
+         !env::get(Var::POOT_STOP_AFTER).empty() || env::flag(Var::POOT_ROUNDTRIP);
+}
+
+}  // namespace
+
+void add_kernels(Compiled& compiled, const Target& target,
+                 std::vector<runtime::KernelArtifact> artifacts) {
+  const program::Program& p = compiled.program;
+  CompileReport& report = compiled.report;
+  const size_t first = report.kernels.size();
+  for (size_t i = 0; i < artifacts.size(); ++i) {
+    runtime::KernelArtifact& a = artifacts[i];
+    report.kernels.push_back(
+        {p.kernels[i].name, std::string(origin_name(a.origin)), a.milliseconds, 0, {}, a.events});
+    if (target.isa == Isa::X86)
+      compiled.images.push_back(std::move(a.image));
+    else
+      compiled.modules.push_back(std::move(a.bytes));
+  }
+  for (const program::Segment& s : p.segments) {
+    report.dispatches_after += static_cast<uint32_t>(s.launches.size());
+    for (const program::Launch& launch : s.launches) {
+      const auto* l = std::get_if<program::KernelLaunch>(&launch.body);
+      if (!l) continue;
+      KernelReport& r = report.kernels[first + l->kernel.index];
+      ++r.launches;
+      r.origins.insert(r.origins.end(), launch.origins.begin(), launch.origins.end());
+    }
+  }
+  for (KernelReport& r : report.kernels) {
+    std::sort(r.origins.begin(), r.origins.end());
+    r.origins.erase(std::unique(r.origins.begin(), r.origins.end()), r.origins.end());
+  }
+}
+
+Compiled compile(ir::Graph graph, const passes::Signature& signature, const Target& target,
+                 const passes::Options& options) {
+  if (inspected()) return compile_anew(std::move(graph), signature, target, options);
+  CompileReport sought;
+  Hash128 key;
+  {
+    PhaseTimer timer(sought, "find");
+    key = program_key(graph, signature, target, options);
+    if (std::optional<Compiled> found = find_program(key, target)) {
+      found->report.phases = std::move(sought.phases);
+      return *std::move(found);
+    }
+  }
+  Compiled out = compile_anew(std::move(graph), signature, target, options);
+  out.report.phases.insert(out.report.phases.begin(), sought.phases.begin(), sought.phases.end());
+  keep_program(key, out);
   return out;
 }
 

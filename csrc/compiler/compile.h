@@ -15,7 +15,7 @@
 namespace poot::compiler {
 
 struct Phase {
-  std::string name;  // "passes", "plan", "generate", "compile"
+  std::string name;  // "find", "passes", "plan", "generate", "compile"
   double milliseconds = 0;
 };
 
@@ -49,7 +49,13 @@ struct Compiled {
   CompileReport report;
 };
 
-// Throws the typed errors of support/errors.h. Kernels compile in parallel.
+// Puts the kernels' code into `compiled`, one artifact for each kernel of its program, in order,
+// and tells of each in the report.
+void add_kernels(Compiled& compiled, const Target& target,
+                 std::vector<runtime::KernelArtifact> artifacts);
+
+// Throws the typed errors of support/errors.h. Kernels compile in parallel. Whole compiles are
+// looked up in the artifact cache first and kept there (program_cache.h).
 Compiled compile(ir::Graph graph, const passes::Signature& signature, const Target& target,
                  const passes::Options& options);
 

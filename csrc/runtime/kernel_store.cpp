@@ -314,6 +314,21 @@ void KernelStore::link_ptx(PtxLinker linker, const std::string& version) {
   state_->linker_version = version;
 }
 
+std::optional<std::string> KernelStore::find_record(const Hash128& key) {
+  std::optional<std::string> bytes = state_->cache.load(key);
+  if (bytes) {
+    std::lock_guard lock(state_->mutex);
+    ++state_->stats.records;
+  }
+  return bytes;
+}
+
+void KernelStore::keep_record(const Hash128& key, std::string_view bytes) {
+  if (!state_->cache.enabled() || state_->cache.store(key, bytes)) return;
+  std::lock_guard lock(state_->mutex);
+  ++state_->stats.cache_write_failures;
+}
+
 void KernelStore::warm_up() {
   std::lock_guard lock(state_->mutex);
   state_->workers().start_all();

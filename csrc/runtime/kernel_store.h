@@ -11,6 +11,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,10 +78,13 @@ class KernelStore {
   // holds PTX, which the driver compiles when it loads it.
   using PtxLinker = std::function<std::string(const std::string& ptx, const std::string& arch)>;
   void link_ptx(PtxLinker linker, const std::string& version);
+  // Records of other kinds in the same cache on disk, under keys of their own.
+  std::optional<std::string> find_record(const Hash128& key);
+  void keep_record(const Hash128& key, std::string_view bytes);
   // Starts the workers in the background, if any kernel could need them.
   void warm_up();
   struct Stats {
-    uint64_t compiled = 0, disk = 0, memory = 0, worker_restarts = 0, timeouts = 0,
+    uint64_t compiled = 0, disk = 0, memory = 0, records = 0, worker_restarts = 0, timeouts = 0,
              cache_write_failures = 0;
   };
   Stats stats() const;
