@@ -1,0 +1,57 @@
+"""What every suite of cases shares: names, resuming, the table, reproducers."""
+
+import importlib
+import json
+
+import pytest
+
+from qualification import coverage, sweep, table
+from qualification.cases import Group, narrowed
+
+SUITES = ("modules", "optimizers", "models", "training", "mutation", "breaks")
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_names_go_there_and_back_and_have_a_reproducer(name):
+    suite = importlib.import_module(f"qualification.{name}").SUITE
+    group = suite.scope()[0]
+    parsed, index = suite.parse(group.case(0))
+    assert (parsed.subject, parsed.dtype, parsed.mode, index) == (group.subject, group.dtype, group.mode, 0)
+    compile(suite.reproducer(group, 0), name, "exec")
+    for wrong in ("", "a:b", f"{group.subject}:f32:no_mode:0", f"nobody:{group.dtype}:{group.mode}:0"):
+        with pytest.raises(ValueError):
+            suite.parse(wrong)
+
+
+def test_resuming_goes_on_after_the_last_whole_line(tmp_path):
+    groups = [Group("a", "f32", "static", 3), Group("b", "f32", "static", 2)]
+    file = tmp_path / "results.jsonl"
+    lines = [{"id": "a:f32:static:0", "cls": "generated"}, {"id": "b:f32:static:0", "cls": "wrong", "reason": "x"}]
+    lines += [{"finished": ["b", "f32", "static", 2]}]
+    file.write_text("".join(json.dumps(x) + "\n" for x in lines) + '{"id": "a:f32:sta')
+    assert sweep.unfinished(groups, file) == [(groups[0], 1)]
+    assert sweep.unfinished(groups, None) == [(g, 0) for g in groups]
+    assert [r["id"] for r in table.read([file])] == ["a:f32:static:0", "b:f32:static:0"]
+
+
+def test_a_subject_has_the_weightiest_class_of_its_cases():
+    rows = [
+        {"id": "x:f32:m:0", "cls": "generated", "reason": "", "first_call_s": 0.5},
+        {"id": "x:f32:m:1", "cls": "library", "reason": "", "first_call_s": 0.25},
+        {"id": "y:f32:m:0", "cls": "fallback", "reason": "op: why", "fallbacks": [["op", "why"]]},
+        {"id": "y:f32:m:1", "cls": "skipped", "reason": "no samples"},
+    ]
+    summary = table.table(rows)
+    assert {n: e["class"] for n, e in summary["entries"].items()} == {"x": "library", "y": "fallback"}
+    assert summary["first_calls_s"] == 0.8 and summary["fallbacks"] == {"op: why": 1}
+    text = coverage.page([{"suite": "ops", "torch": "2.13", "backend": "poot", **summary}])
+    assert "op: why" in text and "<svg" in text and ">x<" not in text
+
+
+def test_narrowing():
+    groups = [Group("add", "f32", "static"), Group("norm.fro", "f64", "grad"), Group("norm.inf", "f32", "grad", 5)]
+    assert narrowed(groups, only=["norm"], samples=3) == [
+        Group("norm.fro", "f64", "grad", 3),
+        Group("norm.inf", "f32", "grad", 3),
+    ]
+    assert narrowed(groups, dtypes=["f32"], modes=["static"]) == groups[:1]
