@@ -47,6 +47,9 @@ class FunctionTrial:
     def wide(self, eager: Outcome) -> Outcome | None:
         return None  # copying to another dtype would undo what the arguments share
 
+    def reseed(self, attempt: int) -> bool:
+        return False
+
     def compiled(self, backend: str) -> Outcome:
         torch._dynamo.reset()
         return self._run(torch.compile(self.fn, backend=backend, dynamic=True if self.dynamic else None))

@@ -14,6 +14,8 @@ from qualification.architectures import Architecture
 from qualification.gradients import SEED, detached
 from qualification.op_judge import Outcome, copied
 
+SEEDS = 5  # at most, for one case
+
 
 class WideMode(TorchFunctionMode):
     """Computes in float64 where a model asks for float32."""
@@ -64,9 +66,20 @@ class ModelTrial:
         dynamic: bool = False,
     ) -> None:
         self.dtype, self.step, self.training, self.dynamic = dtype, step, training, dynamic
-        self.model = architecture.build(SEED).to(dtype).train(training)
-        self.arguments = self._cast(architecture.arguments(self.model, SEED, labelled=training), dtype)
+        self.architecture = architecture
         self.strict = True  # whether the last compiled call ran in strict mode
+        self._kept: dict[str, tuple[Any, Any]] = {}  # by backend: a model and its compiled form
+        self._seed(SEED)
+
+    def _seed(self, seed: int) -> None:
+        self.model = self.architecture.build(seed).to(self.dtype).train(self.training)
+        arguments = self.architecture.arguments(self.model, seed, labelled=self.training)
+        self.arguments = self._cast(arguments, self.dtype)
+
+    def reseed(self, attempt: int) -> bool:
+        if attempt < SEEDS:
+            self._seed(SEED + attempt)
+        return attempt < SEEDS
 
     @staticmethod
     def _cast(arguments: dict[str, torch.Tensor], dtype: torch.dtype) -> dict[str, torch.Tensor]:
@@ -92,6 +105,11 @@ class ModelTrial:
         return found if found.error is None else None
 
     def compiled(self, backend: str) -> Outcome:
+        """A model compiled for an earlier seed takes the weights of this one."""
+        if backend in self._kept:
+            model, fn = self._kept[backend]
+            model.load_state_dict(self.model.state_dict())
+            return self._call(model, fn, self.arguments)
         self.strict = backend == "poot"
         if self.strict:
             found = self._compiled(backend, {"strict": True})
@@ -104,6 +122,6 @@ class ModelTrial:
         torch._dynamo.reset()
         model = copy.deepcopy(self.model)
         dynamic = True if self.dynamic else None
-        return self._call(
-            model, torch.compile(model, backend=backend, dynamic=dynamic, options=options), self.arguments
-        )
+        fn = torch.compile(model, backend=backend, dynamic=dynamic, options=options)
+        self._kept = {backend: (model, fn)}
+        return self._call(model, fn, self.arguments)

@@ -2,8 +2,9 @@
 
     python -m qualification models --only bert mamba --dtype f32
 
-Every tensor of the output is judged by its error against float64: at most 1.5 times eager's, or 2 ulp at the tensor's
-scale, NaN where eager has NaN. Strict mode is tried first; a class other than fallback means that it held.
+The outputs are judged by their error against float64: at most 1.5 times eager's, or 2 ulp at each tensor's scale, and
+NaN where eager has NaN (`qualification/accuracy_rule.py`). Strict mode is tried first; a class other than fallback
+means that it held.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Any
 import torch
 
 from qualification import sweep
+from qualification.accuracy_rule import AccuracyRule
 from qualification.architectures import architectures
 from qualification.cases import DTYPES, Group, Suite
 from qualification.gradients import SEED
 from qualification.model_trial import ModelTrial, harvest
 from qualification.result import Result, examine
-from qualification.rules import AccuracyRule
 
 SCOPE = (("inference", "f32"), ("inference", "bf16"), ("dynamic", "f32"))
 

@@ -91,6 +91,9 @@ class _ModuleTrial:
         module = copy.deepcopy(self.module).double()
         return self._call(module, module, widened(self.given))
 
+    def reseed(self, attempt: int) -> bool:
+        return False
+
     def compiled(self, backend: str) -> Outcome:
         torch._dynamo.reset()
         module = copy.deepcopy(self.module)

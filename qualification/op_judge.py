@@ -128,10 +128,10 @@ def judge(got: Outcome, want: Outcome, reference: Outcome | None, rule: Rule) ->
         return
     if got.error is not None:
         raise Wrong(f"{type(got.error).__name__}: {' '.join(str(got.error).split())[:300]}")
-
     wide = reference if reference is not None and reference.error is None else Outcome()
     _tree("result", got.results, want.results, wide.results, rule, rule.unspecified)
     _tree("argument", got.args, want.args, wide.args, rule, False)
     ours, eager = sharing(got.args, got.results), sharing(want.args, want.results)
     if ours != eager:
         raise Wrong(f"memory shared by {sorted(ours)}, eager {sorted(eager)} (positions among arguments and results)")
+    rule.finish()

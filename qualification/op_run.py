@@ -58,6 +58,9 @@ class _OpTrial:
         """None for what depends on the seed: draws differ between dtypes."""
         return None if self.random(eager) else self._call(self.sample.fn, widened(self.given))
 
+    def reseed(self, attempt: int) -> bool:
+        return False
+
     def compiled(self, backend: str) -> Outcome:
         found = Outcome()
         for options in (capturing(), contextlib.nullcontext()):

@@ -96,6 +96,9 @@ class _OptimizerTrial:
     def wide(self, eager: Outcome) -> Outcome | None:
         return self._run(True, None)
 
+    def reseed(self, attempt: int) -> bool:
+        return False
+
     def compiled(self, backend: str) -> Outcome:
         return self._run(False, backend)
 

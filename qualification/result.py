@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from qualification.op_judge import Outcome, Wrong, judge
-from qualification.rules import Rule
+from qualification.rules import Rule, Unsettled
 
 PEER = "aot_eager_decomp_partition"
 
@@ -40,6 +41,8 @@ class Trial(Protocol):
         """The call at double precision; None where there is no meaningful one."""
 
     def compiled(self, backend: str) -> Outcome: ...
+    def reseed(self, attempt: int) -> bool:
+        """Takes other values for the next calls; False if there are none."""
 
 
 @contextlib.contextmanager
@@ -87,14 +90,28 @@ def examine(name: str, trial: Trial, rule: Rule, against: str) -> Result:
         got = trial.compiled(against)
         result.first_call_s = round(time.perf_counter() - before, 3)
         try:
-            judge(got, want, reference, rule)
+            settle(trial, got, want, reference, rule, against)
             tell(result)
         except Wrong as e:
             tell(result)
             result.cls, result.reason = "wrong", str(e)
-            result.upstream = _upstream(trial, want, reference, rule, str(e))
+            result.upstream = _upstream(trial, want, reference, rule.fresh(), str(e))
     result.seconds = round(time.perf_counter() - start, 3)
     return result
+
+
+def settle(trial: Trial, got: Outcome, want: Outcome, reference: Outcome | None, rule: Rule, against: str) -> None:
+    """Judges; where the rule asks for more seeds, as many as the trial has. Raises Wrong."""
+    for attempt in itertools.count(1):
+        try:
+            judge(got, want, reference, rule)
+            return
+        except Unsettled:
+            if not trial.reseed(attempt):
+                raise
+        want = trial.eager()
+        reference = trial.wide(want)
+        got = trial.compiled(against)
 
 
 def _upstream(trial: Trial, want: Outcome, reference: Any, rule: Rule, message: str) -> bool:

@@ -1,7 +1,7 @@
 """How values are judged that differ from eager's.
 
 `DatabaseRule` finds them wrong when they lie outside PyTorch's own tolerance and their error against float64 exceeds
-twice eager's plus one unit in the last place. `AccuracyRule` is the demo's: 1.5 times eager's error.
+twice eager's plus one unit in the last place. Models have a rule of their own (`qualification.accuracy_rule`).
 """
 
 from __future__ import annotations
@@ -39,13 +39,23 @@ class Rule(Protocol):
 
     def values(self, name: str, got: torch.Tensor, want: torch.Tensor, reference: torch.Tensor | None) -> None: ...
 
+    def finish(self) -> None:
+        """After the last tensor of a case; raises Unsettled where more seeds may tell."""
 
-def _plain(t: torch.Tensor) -> torch.Tensor:
+    def fresh(self) -> Rule:
+        """The rule as it was before the first tensor."""
+
+
+class Unsettled(Wrong):
+    """Errors that may be chance: of few numbers, or a little too large."""
+
+
+def plain(t: torch.Tensor) -> torch.Tensor:
     t = t.detach().resolve_conj().resolve_neg()
     return torch.view_as_real(t) if t.is_complex() else t
 
 
-def _unequal(got: torch.Tensor, want: torch.Tensor, rtol: float, atol: float) -> str:
+def unequal(got: torch.Tensor, want: torch.Tensor, rtol: float, atol: float) -> str:
     """What torch's own comparison says; empty where the two are close."""
     try:
         torch.testing.assert_close(got, want, rtol=rtol, atol=atol, equal_nan=True, check_stride=False)
@@ -54,7 +64,7 @@ def _unequal(got: torch.Tensor, want: torch.Tensor, rtol: float, atol: float) ->
     return ""
 
 
-def _exact(t: torch.Tensor) -> bool:
+def exact(t: torch.Tensor) -> bool:
     return not (t.is_floating_point() or t.is_complex())
 
 
@@ -84,43 +94,22 @@ class DatabaseRule:
         return getattr(self.info, "full_name", "") in UNSPECIFIED
 
     def values(self, name: str, got: torch.Tensor, want: torch.Tensor, reference: torch.Tensor | None) -> None:
-        rtol, atol = (0.0, 0.0) if _exact(want) else tolerance(self.info, want.dtype)
-        message = _unequal(got, want, rtol, atol)
+        rtol, atol = (0.0, 0.0) if exact(want) else tolerance(self.info, want.dtype)
+        message = unequal(got, want, rtol, atol)
         if not message:
             return
-        if not _exact(want) and reference is not None:
-            judge = _plain(reference).double()
-            if judge.shape == _plain(want).shape:
-                ours, eager = error_against(judge, _plain(got)), error_against(judge, _plain(want))
+        if not exact(want) and reference is not None:
+            judge = plain(reference).double()
+            if judge.shape == plain(want).shape:
+                ours, eager = error_against(judge, plain(got)), error_against(judge, plain(want))
                 ulp = torch.finfo(want.dtype).eps * ours.scale
                 if ours.max <= 2 * eager.max + ulp:
                     return
                 message += f" Error {ours.max:.3g}, eager's {eager.max:.3g}."
         raise Wrong(f"{name}: {message}")
 
+    def finish(self) -> None:
+        pass
 
-@dataclasses.dataclass(frozen=True)
-class AccuracyRule:
-    """For models: at most 1.5 times eager's error against float64, or 2 ulp at the tensor's scale; NaN where eager
-    has NaN. Without a reference, within the square root of the type's precision. Integers are equal."""
-
-    unspecified = False
-
-    def values(self, name: str, got: torch.Tensor, want: torch.Tensor, reference: torch.Tensor | None) -> None:
-        if _exact(want):
-            if not torch.equal(got, want):
-                raise Wrong(f"{name}: {_unequal(got, want, 0, 0)}")
-            return
-        got, want = _plain(got), _plain(want)
-        if not torch.equal(got.isnan(), want.isnan()):
-            raise Wrong(f"{name}: {int(got.isnan().sum())} NaN, eager {int(want.isnan().sum())}")
-        if reference is None:
-            off = error_against(want.double(), got)
-            if off.max > torch.finfo(want.dtype).eps ** 0.5 * off.scale:
-                raise Wrong(f"{name}: {off.max:.3g} from eager, scale {off.scale:.3g}; no float64 reference")
-            return
-        judge = _plain(reference).double()
-        ours, eager = error_against(judge, got), error_against(judge, want)
-        if not ours.within(eager, want.dtype):
-            errors = f"error {ours.rms:.3g} (maximum {ours.max:.3g}), eager's {eager.rms:.3g} ({eager.max:.3g})"
-            raise Wrong(f"{name}: {errors}, scale {ours.scale:.3g}")
+    def fresh(self) -> Rule:
+        return self

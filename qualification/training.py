@@ -15,13 +15,13 @@ from typing import Any
 import torch
 
 from qualification import sweep
+from qualification.accuracy_rule import AccuracyRule
 from qualification.architectures import architectures
 from qualification.cases import DTYPES, Group, Suite
 from qualification.gradients import SEED
 from qualification.model_trial import ModelTrial, harvest
 from qualification.models import SCRIPT
 from qualification.result import Result, examine
-from qualification.rules import AccuracyRule
 
 STEPS, RATE = 2, 0.01
 

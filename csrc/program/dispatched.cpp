@@ -1,5 +1,8 @@
-// The rows of library_dispatched.def, looked up by name.
+// The rows of library_dispatched.def, looked up by name. An operator outside PyTorch's own spaces
+// comes with its kernel and with nothing that could be generated from.
 #include "program/dispatched.h"
+
+#include <algorithm>
 
 namespace poot::program {
 namespace {
@@ -14,6 +17,8 @@ constexpr Row kRows[] = {
 #undef HIGHER_ORDER
 #undef DISPATCHED
 };
+constexpr std::string_view kSpaces[] = {"aten", "prims", "prim", "higher_order", "rngprims"};
+constexpr std::string_view kCustom = "a custom operator: its own kernel is the only one there is";
 
 }  // namespace
 
@@ -23,7 +28,8 @@ std::string_view dispatched_reason(std::string_view target) {
   const std::string_view name = target.substr(0, target.find('.', space + 1));  // no overload
   for (const Row& row : kRows)
     if (row.name == name) return row.reason;
-  return {};
+  const bool custom = std::ranges::find(kSpaces, target.substr(0, space)) == std::end(kSpaces);
+  return custom ? kCustom : std::string_view();
 }
 
 }  // namespace poot::program

@@ -1,4 +1,5 @@
-// Operators that are library calls although no plan names them (library_dispatched.def).
+// Operators that are library calls although no plan names them: those of library_dispatched.def,
+// and custom ones.
 #pragma once
 
 #include <string_view>

@@ -25,6 +25,20 @@ def test_dispatched_library_calls_are_no_fallbacks():
 
 
 @torch.no_grad()
+def test_custom_operators_are_library_calls():
+    """Their own kernel is the only one there is, so that strict mode takes them."""
+
+    @torch.library.custom_op("poot_tests::doubled", mutates_args=())
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    doubled.register_fake(torch.empty_like)
+    check(lambda x: doubled(x + 1).relu(), torch.randn(5, 3))
+    report = poot_torch.explain(lambda x: doubled(x + 1).relu(), strict=True)(torch.randn(5, 3))
+    assert report.totals()["classes"]["library"] == 1 and not report.fallbacks
+
+
+@torch.no_grad()
 def test_other_dtypes():
     x = torch.rand(4, dtype=torch.complex64)
     check(lambda x: x.logcumsumexp(0) + 1, x, fallbacks=["aten.logcumsumexp.default"], judge=False)
