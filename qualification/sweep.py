@@ -61,9 +61,7 @@ def _arguments(suite: Suite, argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--against", choices=BACKENDS, default="poot", help="the backend under test")
     parser.add_argument("--sample", action="store_true", help="run the committed list and hold it to its expectations")
     parser.add_argument("--bless", action="store_true", help="with --sample: expect what came out, unless it is wrong")
-    args = parser.parse_args(argv)
-    args.jobs = max(args.jobs, int(os.environ.get("SUITE_JOBS", "2")))
-    return args
+    return parser.parse_args(argv)
 
 
 def _selected(suite: Suite, args: argparse.Namespace) -> list[Group]:
