@@ -16,7 +16,7 @@ from qualification.op_judge import Outcome, widened
 
 class FunctionTrial:
     """`calls` calls of one function, each on fresh arguments made under one seed. Results are those of all calls, with
-    the version counters of the arguments."""
+    whether the version counters of the arguments moved (how far is not observed: several writes may become one)."""
 
     def __init__(self, fn: Callable[..., Any], make: Callable[[], tuple[Any, ...]], dynamic: bool, calls: int) -> None:
         self.fn, self.make, self.dynamic, self.calls = fn, make, dynamic, calls
@@ -35,11 +35,11 @@ class FunctionTrial:
                 before = [t._version for t in tensors(args)]
                 torch.manual_seed(SEED)
                 value = fn(*args)
-                versions = [t._version - b for t, b in zip(tensors(args), before, strict=True)]
-                results.append((value, versions))
+                written = [t._version != b for t, b in zip(tensors(args), before, strict=True)]
+                results.append((value, written))
         except Exception as e:
             return Outcome(error=e)
-        return Outcome(args, results)
+        return Outcome(tensors(args), results)
 
     def eager(self) -> Outcome:
         return self._run(self.fn)

@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+import torch
+
 from qualification.op_judge import Outcome, Wrong, judge
 from qualification.rules import Rule, Unsettled
 
@@ -78,6 +80,14 @@ def _classify_peer(result: Result) -> None:
     result.cls = "right"
 
 
+def _forget() -> None:
+    """Nothing that was compiled before is in the next report: Dynamo's reset tells only backends in use."""
+    from poot_torch import report
+
+    torch._dynamo.reset()
+    report.clear()
+
+
 def examine(name: str, trial: Trial, rule: Rule, against: str) -> Result:
     """Eager, double precision and the backend `against` on the same case, judged and classified."""
     result = Result(name, "wrong")
@@ -86,6 +96,7 @@ def examine(name: str, trial: Trial, rule: Rule, against: str) -> Result:
     with quiet():
         want = trial.eager()
         reference = trial.wide(want) if want.error is None else None
+        _forget()
         before = time.perf_counter()
         got = trial.compiled(against)
         result.first_call_s = round(time.perf_counter() - before, 3)

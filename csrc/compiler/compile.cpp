@@ -194,13 +194,15 @@ Compiled compile(ir::Graph graph, const passes::Signature& signature, const Targ
   if (inspected()) return compile_anew(std::move(graph), signature, target, options);
   CompileReport sought;
   Hash128 key;
+  std::optional<Compiled> found;
   {
     PhaseTimer timer(sought, "find");
     key = program_key(graph, signature, target, options);
-    if (std::optional<Compiled> found = find_program(key, target)) {
-      found->report.phases = std::move(sought.phases);
-      return *std::move(found);
-    }
+    found = find_program(key, target);
+  }
+  if (found) {
+    found->report.phases = std::move(sought.phases);
+    return *std::move(found);
   }
   Compiled out = compile_anew(std::move(graph), signature, target, options);
   out.report.phases.insert(out.report.phases.begin(), sought.phases.begin(), sought.phases.end());
