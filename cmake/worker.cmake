@@ -15,7 +15,7 @@ if(NOT LLVM_VERSION_MAJOR EQUAL POOT_LLVM_MAJOR)
 endif()
 
 # The backends that csrc/codegen/llvm/targets.def names.
-set(POOT_LLVM_TARGETS X86 NVPTX)
+set(POOT_LLVM_TARGETS X86 AArch64 NVPTX)
 set(COMPONENTS Core Passes Support Target MC)
 foreach(T ${POOT_LLVM_TARGETS})
   list(APPEND COMPONENTS ${T}CodeGen ${T}Desc ${T}Info)

@@ -47,7 +47,7 @@ KERNEL_DTYPES = frozenset(
         torch.float64,
     )
 )
-NO_F64 = frozenset(("erfc",))  # functions that kernels have in f32 only
+NO_F64 = frozenset(("erfc", "gelu_erf"))  # functions that kernels have in f32 only
 REDUCED = frozenset((torch.float16, torch.bfloat16))
 
 
@@ -151,6 +151,11 @@ class Emitter:
     @property
     def out_dtype(self) -> torch.dtype:
         return self.meta.dtype
+
+    def reduced_on_cpu(self) -> bool:
+        """The node yields f16 or bf16 on the CPU, where eager's vector code has formulas of its own for them."""
+        out = self.meta[0] if isinstance(self.meta, (tuple, list)) else self.meta
+        return isinstance(out, torch.Tensor) and out.dtype in REDUCED and out.device.type == "cpu"
 
     # ---- equations
 

@@ -20,7 +20,7 @@ SUBCOMMANDS = {
     "bench": "steady state of the demo models against eager and the default compiler",
     "memory_bound": "norms, softmax, cross-entropy, RoPE and their share of copy bandwidth",
     "dynamic": "BERT with symbolic sizes beside the static program",
-    "exactness": "every bf16 and f16 number through every function, beside eager",
+    "exactness": "every bf16 and f16 number through every function, against eager and float64",
     "page": "one HTML page with plots, from the --json files of these",
     "coverage": "one HTML page of what runs and how, from the --json files of the suites of cases",
     "gpu": "what needs a GPU",

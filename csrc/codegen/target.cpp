@@ -1,7 +1,7 @@
 // Target names, and the host's. The levels are LLVM's: a name fixes the features, so that the same
 // name gives the same code on every machine; only host() reads the machine. It takes the highest
 // level that the processor has (the compiler's run-time reads cpuid, and asks the system whether it
-// saves the registers).
+// saves the registers). AArch64 is a target of the compiler only: no host runs its images yet.
 #include "codegen/target.h"
 
 #include <unistd.h>
@@ -23,6 +23,7 @@ constexpr Named kCpus[] = {
     {"sapphirerapids", "sapphirerapids", "-prefer-256-bit", 64},
     {"x86-64-v4", "x86-64-v4", "-prefer-256-bit", 64},
     {"x86-64-v3", "x86-64-v3", "", 32},
+    {"neoverse-n1", "neoverse-n1", "", 16},
 };
 
 // An architecture whose name ends in "a" serves its own compute capability only; the others serve

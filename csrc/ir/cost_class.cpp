@@ -16,6 +16,7 @@ CostClass cost_class(OpCode op) {
     case OpCode::tanh:
     case OpCode::sigmoid:
     case OpCode::erf:
+    case OpCode::gelu_erf:
       return CostClass::Transcendental;
     case OpCode::tan:
     case OpCode::asin:

@@ -109,6 +109,8 @@ T unary_float(OpCode op, T x) {
       return static_cast<T>(std::erf(d));
     case OpCode::erfc:
       return static_cast<T>(std::erfc(d));
+    case OpCode::gelu_erf:
+      return static_cast<T>(std::isinf(d) ? std::nan("") : std::erf(d / std::sqrt(2.0)));
     case OpCode::floor:
       return std::floor(x);
     case OpCode::ceil:

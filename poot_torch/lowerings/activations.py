@@ -4,15 +4,18 @@ between two casts; the formulas and their order of operations are those of eager
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._prims_common import is_contiguous_or_false
 
 from ..emitter import Emitter, Val, opmath
 from . import lower
 from .predicates import clamp
+from .special import vector_erf
 
 aten = torch.ops.aten
 
@@ -56,14 +59,66 @@ def silu(e: Emitter, x: Val) -> Val:
     return e.div(x, e.add(e.emit("exp", e.emit("neg", x)), 1))
 
 
+def _tanh_near_one(e: Emitter, x: Val) -> Val:
+    """Rounded right where it is near 1, so that 1 + tanh cancels to what eager's gives; there alone it matters. Eager's
+    is 1 from the limit on."""
+    size = e.emit("abs", x)
+    two = e.full(2.0, (), x.dtype)
+    value = e.sub(e.full(1.0, (), x.dtype), e.div(two, e.add(e.emit("exp", e.add(size, size)), 1)))
+    return e.emit("copysign", e.where(e.compare("gt", size, 8.664339742), 1.0, value, x.dtype), x)
+
+
+@functools.cache
+def host_gelu() -> tuple[frozenset[torch.dtype], bool]:
+    """The dtypes whose gelu eager hands to oneDNN on this machine; whether it makes zeros of bf16's denormals there."""
+    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkldnn.is_available():
+        return frozenset(), False
+    dtypes = {torch.float32}
+    if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        dtypes.add(torch.bfloat16)
+    if torch.ops.mkldnn._is_mkldnn_fp16_supported():
+        dtypes.add(torch.float16)
+    return frozenset(dtypes), torch.cpu._is_avx512_bf16_supported()
+
+
+def _gelu_of_library(e: Emitter) -> bool:
+    """oneDNN takes contiguous tensors of more than one element."""
+    if e.meta.device.type != "cpu" or e.out_dtype not in host_gelu()[0]:
+        return False
+    return is_contiguous_or_false(e.args_meta[0]) and e.numel(e.out_shape) != 1
+
+
 @in_opmath(aten.gelu.default)
 def gelu(e: Emitter, x: Val, *, approximate: str = "none") -> Val:
     if approximate == "tanh":
         cube = e.mul(e.mul(x, x), x)
         inner = e.mul(e.add(x, e.mul(cube, 0.044715)), math.sqrt(2.0 / math.pi))
-        return e.mul(e.mul(x, 0.5), e.add(e.emit("tanh", inner), 1))
-    tail = e.emit("erf", e.mul(x, math.sqrt(0.5)))
-    return e.mul(e.mul(x, 0.5), e.add(tail, 1))
+        bend = _tanh_near_one(e, inner) if e.reduced_on_cpu() else e.emit("tanh", inner)
+        return e.mul(e.mul(x, 0.5), e.add(bend, 1))
+    if not _gelu_of_library(e):
+        scaled = e.mul(x, math.sqrt(0.5))
+        tail = vector_erf(e, scaled) if e.reduced_on_cpu() else e.emit("erf", scaled)
+        return e.mul(e.mul(x, 0.5), e.add(tail, 1))
+    value = e.mul(e.mul(x, e.add(e.emit("gelu_erf", x), 1)), 0.5)
+    if e.out_dtype is torch.bfloat16 and host_gelu()[1]:
+        # The instruction that rounds to bf16 there makes zeros of denormals.
+        normal = e.compare("ge", e.emit("abs", value), torch.finfo(torch.bfloat16).smallest_normal)
+        value = e.where(normal, value, e.mul(value, 0), value.dtype)
+    return value
+
+
+@lower(aten.log_sigmoid_forward.default)
+def log_sigmoid(e: Emitter, x: Val) -> tuple[Val, Val]:
+    """Eager's logarithm loses the smallest denormal number."""
+    wide = e.cast(x, opmath(x.dtype))
+    decayed = e.emit("exp", e.emit("neg", e.emit("abs", wide)))
+    logarithm = e.emit("log1p", decayed)
+    if e.reduced_on_cpu():
+        logarithm = e.where(e.compare("lt", decayed, 2.0**-148), 0.0, logarithm, wide.dtype)
+    value = e.sub(e.emit("minimum", wide, e.lit(0, wide.dtype)), logarithm)
+    on_cpu = e.meta[0].device.type == "cpu"
+    buffer = e.cast(decayed, x.dtype) if on_cpu else e.full(0, (0,), x.dtype)
+    return e.cast(value, x.dtype), buffer
 
 
 def _relu6_of_shifted(e: Emitter, x: Val) -> Val:

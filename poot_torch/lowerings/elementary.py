@@ -35,8 +35,6 @@ _UNARY_FLOAT = {
     "asinh": aten.asinh,
     "acosh": aten.acosh,
     "atanh": aten.atanh,
-    "sigmoid": aten.sigmoid,
-    "erf": aten.erf,
     "erfc": aten.erfc,
 }
 _UNARY_ROUNDING = {
@@ -65,6 +63,16 @@ for _op, _packet in _UNARY_FLOAT.items():
     lower(_packet.default)(_unary_float(_op))
 for _op, _packet in _UNARY_ROUNDING.items():
     lower(_packet.default)(_unary_rounding(_op))
+
+
+@lower(aten.sigmoid.default)
+def sigmoid(e: Emitter, x: Val) -> Val:
+    """In f16 and bf16 by its definition, which is 0 where e^-x overflows."""
+    x = e.cast(x, e.promote(x, kind=Kind.INT_TO_FLOAT)[1])
+    if not e.reduced_on_cpu():
+        return e.emit("sigmoid", x)
+    grown = e.emit("exp", e.emit("neg", e.cast(x, torch.float32)))
+    return e.cast(e.emit("reciprocal", e.add(grown, 1)), x.dtype)
 
 
 @lower(aten.atan2.default)
@@ -97,6 +105,7 @@ def pow_scalar(e: Emitter, x: Val, exponent: Any) -> Val:
     x = e.cast(x, dtype)
     if exponent == 1:
         return x
+    power = lambda: e.emit("pow", x, e.operand(e.rounded(exponent, dtype) if e.reduced_on_cpu() else exponent, dtype))  # noqa: E731
     square = lambda: e.emit("mul", x, x)  # noqa: E731
     if exponent == 2:
         return square()
@@ -104,7 +113,7 @@ def pow_scalar(e: Emitter, x: Val, exponent: Any) -> Val:
         if exponent == 3:
             wide = e.cast(x, torch.float32)
             return e.cast(e.emit("mul", e.emit("mul", wide, wide), wide), dtype)
-        return e.emit("pow", x, e.operand(exponent, dtype))
+        return power()
     if exponent == 3:
         return e.emit("mul", square(), x)
     if not is_float(dtype):
@@ -117,7 +126,7 @@ def pow_scalar(e: Emitter, x: Val, exponent: Any) -> Val:
         return e.emit("reciprocal", x)
     if exponent == -2:
         return e.emit("reciprocal", square())
-    return e.emit("pow", x, e.operand(exponent, dtype))
+    return power()
 
 
 @lower(aten.pow.Tensor_Tensor, aten.pow.Scalar)
@@ -134,17 +143,19 @@ def square(e: Emitter, x: Val) -> Val:
 
 @lower(aten.hypot.default)
 def hypot(e: Emitter, a: Val, b: Val) -> Val:
-    """Scaled by the larger operand, so that no square overflows or vanishes; infinite if either is."""
+    """In f64, where no square of an f32 overflows or vanishes. f64 itself is scaled by the larger operand. Infinite if
+    either is."""
     dtype = e.promote(a, b)[1]
-    wide = opmath(dtype)
-    a, b = (e.emit("abs", e.cast(e.cast(v, dtype), wide)) for v in (a, b))
-    most, least = e.emit("maximum", a, b), e.emit("minimum", a, b)
-    ratio = e.div(least, most)
-    scaled = e.mul(most, e.emit("sqrt", e.add(e.mul(ratio, ratio), 1)))
-    plain = e.compare("eq", least, 0.0)
+    a, b = (e.emit("abs", e.cast(e.cast(v, dtype), torch.float64)) for v in (a, b))
+    if dtype == torch.float64:
+        most, least = e.emit("maximum", a, b), e.emit("minimum", a, b)
+        ratio = e.div(least, most)
+        scaled = e.mul(most, e.emit("sqrt", e.add(e.mul(ratio, ratio), 1)))
+        value = e.where(e.compare("eq", least, 0.0), most, scaled, dtype)
+    else:
+        value = e.emit("sqrt", e.add(e.mul(a, a), e.mul(b, b)))
     unbounded = e.emit("bit_or", e.compare("eq", a, math.inf), e.compare("eq", b, math.inf))
-    value = e.where(plain, most, scaled, wide)
-    return e.cast(e.where(unbounded, math.inf, value, wide), dtype)
+    return e.cast(e.cast(e.where(unbounded, math.inf, value, value.dtype), opmath(dtype)), dtype)
 
 
 @lower(aten.angle.default)

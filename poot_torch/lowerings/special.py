@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
@@ -25,6 +26,27 @@ def _polynomial(e: Emitter, x: Val, coefficients: Sequence[float]) -> Val:
 def _wide(e: Emitter, x: Val) -> tuple[torch.dtype, Val]:
     dtype = e.promote(x, kind=Kind.INT_TO_FLOAT)[1]
     return dtype, e.cast(e.cast(x, dtype), opmath(dtype))
+
+
+def vector_erf(e: Emitter, x: Val) -> Val:
+    """Eager's vector code: 1 - t r(t) e^(-x^2) with t = 1 / (1 + p |x|), absolute error 1.5e-7
+    (Abramowitz and Stegun, 7.1.26). What it loses near 0 shows in f16 and bf16."""
+    fma = lambda a, b, c: e.emit("fma", a, b, e.lit(c, x.dtype))  # noqa: E731
+    t = e.emit("reciprocal", fma(e.emit("abs", x), e.lit(0.3275911, x.dtype), 1.0))
+    r = fma(t, e.lit(1.061405429, x.dtype), -1.453152027)
+    for c in (1.421413741, -0.284496736, 0.254829592):
+        r = fma(r, t, c)
+    decay = e.emit("exp", e.emit("neg", e.mul(x, x)))
+    value = fma(e.emit("neg", e.mul(decay, t)), r, 1.0)
+    return e.mul(e.emit("copysign", e.full(1.0, (), x.dtype), x), value)
+
+
+@lower(aten.erf.default)
+def erf(e: Emitter, x: Val) -> Val:
+    dtype, wide = _wide(e, x)
+    if not e.reduced_on_cpu():
+        return e.emit("erf", e.cast(x, dtype))
+    return e.cast(vector_erf(e, wide), dtype)
 
 
 @lower(aten.erfinv.default)
@@ -81,3 +103,73 @@ def digamma(e: Emitter, x: Val) -> Val:
     value = e.where(negative, reflected, value, v.dtype)
     pole = e.emit("copysign", e.lit(math.inf, v.dtype), e.emit("neg", v))
     return e.cast(e.where(e.compare("eq", v, 0.0), pole, value, v.dtype), dtype)
+
+
+_STIRLING = (-1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12)
+
+
+def _lgamma_above_half(e: Emitter, z: Val) -> Val:
+    """Raised to eight and above by the recurrence, then Stirling's series."""
+    product = e.full(1.0, (), z.dtype)
+    at = z
+    for _ in range(8):
+        below = e.compare("lt", at, 8.0)
+        product = e.where(below, e.mul(product, at), product, z.dtype)
+        at = e.where(below, e.add(at, 1), at, z.dtype)
+    inverse = e.emit("reciprocal", at)
+    series = e.mul(inverse, _polynomial(e, e.mul(inverse, inverse), _STIRLING))
+    main = e.sub(e.mul(e.sub(at, 0.5), e.emit("log", at)), e.sub(at, 0.5 * math.log(2.0 * math.pi)))
+    value = e.sub(e.add(main, series), e.emit("log", product))
+    root = e.emit("bit_or", e.compare("eq", z, 1.0), e.compare("eq", z, 2.0))
+    return e.where(root, 0.0, e.where(e.compare("eq", z, math.inf), z, value, z.dtype), z.dtype)
+
+
+@lower(aten.lgamma.default)
+def lgamma(e: Emitter, x: Val) -> Val:
+    """In f64: near its zeros the terms cancel. Reflected below a half; infinite at the poles."""
+    dtype = e.promote(x, kind=Kind.INT_TO_FLOAT)[1]
+    v = e.cast(e.cast(x, dtype), torch.float64)
+    reflects = e.compare("lt", v, 0.5)
+    value = _lgamma_above_half(e, e.where(reflects, e.sub(e.full(1.0, (), v.dtype), v), v, v.dtype))
+    turn = e.mul(e.sub(v, e.emit("round", v)), math.pi)
+    wave = e.emit("log", e.div(e.full(math.pi, (), v.dtype), e.emit("abs", e.emit("sin", turn))))
+    reflected = e.where(e.compare("eq", e.emit("abs", v), math.inf), math.inf, e.sub(wave, value), v.dtype)
+    return e.cast(e.cast(e.where(reflects, reflected, value, v.dtype), opmath(dtype)), dtype)
+
+
+@lower(aten.nextafter.default)
+def nextafter(e: Emitter, x: Val, y: Val) -> Val:
+    """One step is less than the unit of the last place and more than half of it, added and rounded."""
+    dtype = e.promote(x, y)[1]
+    x, y = e.cast(x, dtype), e.cast(y, dtype)
+    info = torch.finfo(dtype)
+    wide = opmath(dtype)
+    v, magnitude = e.cast(x, wide), e.cast(e.emit("abs", x), wide)
+    half_unit = info.eps / 2
+    step = e.emit("maximum", e.mul(magnitude, half_unit * (1 + info.eps)), e.lit(info.smallest_normal * info.eps, wide))
+    stepped = e.where(e.compare("lt", x, y), e.add(v, step), e.sub(v, step), wide)
+    size = e.where(e.compare("eq", magnitude, math.inf), info.max, e.emit("abs", stepped), wide)
+    kept = e.where(e.compare("eq", x, 0.0), stepped, e.emit("copysign", size, v), wide)
+    moved = e.where(e.compare("eq", x, y), y, e.cast(kept, dtype), dtype)
+    return e.where(e.emit("is_nan", y), y, moved, dtype)
+
+
+def _times_logarithm(op: str) -> Any:
+    """0 where x is, whatever y is but NaN. Eager rounds the logarithm of f16 and bf16 before it multiplies."""
+
+    def fn(e: Emitter, x: Any, y: Any) -> Val:
+        dtype = e.promote(x, y, kind=Kind.INT_TO_FLOAT)[1]
+        x, y = e.value(x, dtype), e.value(y, dtype)
+        product = e.emit("mul", x, e.emit(op, y))
+        value = e.where(e.compare("eq", x, 0.0), 0.0, product, dtype)
+        return e.where(e.emit("is_nan", y), math.nan, value, dtype)
+
+    return fn
+
+
+lower(aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other)(_times_logarithm("log"))
+lower(
+    aten.special_xlog1py.default,
+    aten.special_xlog1py.self_scalar,
+    aten.special_xlog1py.other_scalar,
+)(_times_logarithm("log1p"))

@@ -126,7 +126,7 @@ inline bool approximates(const tile::Block& b) {
   for (const tile::Inst& inst : b.insts) {
     if (inst.op == tile::Op::pointwise &&
         ((inst.pointwise >= OpCode::exp && inst.pointwise <= OpCode::log1p) ||
-         (inst.pointwise >= OpCode::sin && inst.pointwise <= OpCode::erfc) ||
+         (inst.pointwise >= OpCode::sin && inst.pointwise <= OpCode::gelu_erf) ||
          inst.pointwise == OpCode::pow || inst.pointwise == OpCode::atan2))
       return true;
     for (const tile::Block& inner : inst.blocks)

@@ -23,12 +23,15 @@ namespace {
 
 using TargetMachinePtr = std::unique_ptr<llvm::TargetMachine>;
 
-llvm::Triple triple(Isa isa) {
-  return llvm::Triple(isa == Isa::X86 ? "x86_64-unknown-linux-gnu" : "nvptx64-nvidia-cuda");
+// Kernels of a CPU have one form; the processor decides which instructions it becomes.
+llvm::Triple triple(const Target& target) {
+  if (target.isa == Isa::Ptx) return llvm::Triple("nvptx64-nvidia-cuda");
+  const bool arm = llvm::StringRef(target.cpu).starts_with("neoverse");
+  return llvm::Triple(arm ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu");
 }
 
 TargetMachinePtr make_machine(const Target& target, int opt_level) {
-  const llvm::Triple t = triple(target.isa);
+  const llvm::Triple t = triple(target);
   std::string error;
   const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(t, error);
   if (!backend) throw Unsupported("target " + target.cpu, "this worker was built without it");
@@ -50,12 +53,14 @@ TargetFeatures features_of(const Target& target, const llvm::TargetMachine& mach
   TargetFeatures f;
   f.isa = target.isa;
   if (f.isa != Isa::X86) return f;
+  f.vector_bits = target.vector_bytes * 8;
+  f.x86 = machine.getTargetTriple().isX86();
+  if (!f.x86) return f;
   const llvm::MCSubtargetInfo& info = machine.getMCSubtargetInfo();
   f.avx2 = info.checkFeatures("+avx2");
   f.avx512 = info.checkFeatures("+avx512f,+avx512bw,+avx512dq,+avx512vl");
   f.avx512_bf16 = f.avx512 && info.checkFeatures("+avx512bf16");
   f.avx512_vnni = f.avx512 && info.checkFeatures("+avx512vnni");
-  f.vector_bits = target.vector_bytes * 8;
   return f;
 }
 

@@ -98,7 +98,7 @@ llvm::Value* Emitter::float_to_signed(Value* v, llvm::Type* to) {
     };
   };
   auto vec = [&](llvm::Type* t, unsigned k) { return llvm::FixedVectorType::get(t, k); };
-  if (features_.isa == Isa::X86 && width == 32 && f32) {
+  if (features_.x86 && width == 32 && f32) {
     llvm::Type* i32 = b_.getInt32Ty();
     if (n > 8 && features_.avx512)
       return by_pieces({v}, 16,
@@ -107,7 +107,7 @@ llvm::Value* Emitter::float_to_signed(Value* v, llvm::Type* to) {
       return by_pieces({v}, 8, call(Intrinsic::x86_avx_cvtt_ps2dq_256, vec(i32, 8), false, 0));
     return by_pieces({v}, 4, call(Intrinsic::x86_sse2_cvttps2dq, vec(i32, 4), false, 0));
   }
-  if (features_.isa == Isa::X86 && features_.avx512 && n > 1 && (width == 32 || width == 64)) {
+  if (features_.avx512 && n > 1 && (width == 32 || width == 64)) {
     llvm::Type* out = vec(to->getScalarType(), 8);
     const Intrinsic::ID id = width == 32 ? Intrinsic::x86_avx512_mask_cvttpd2dq_512
                              : f32       ? Intrinsic::x86_avx512_mask_cvttps2qq_512

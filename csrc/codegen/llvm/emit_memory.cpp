@@ -139,7 +139,7 @@ void Emitter::store(const kir::Inst& i) {
   Value* v = arg(i, 1);
   auto* s = b_.CreateAlignedStore(v, address(i.object, arg(i, 0), true), alignment(i));
   annotate(s, i.object);
-  if (!i.nontemporal || features_.isa != Isa::X86) return;
+  if (!i.nontemporal || !features_.x86) return;
   nontemporal_ = true;
   s->setMetadata(llvm::LLVMContext::MD_nontemporal,
                  llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(b_.getInt32(1))}));

@@ -40,7 +40,7 @@ struct Format {
 
 llvm::Value* Emitter::scale_by_power(Value* v, Value* n) {
   const bool f32 = v->getType()->getScalarType()->isFloatTy();
-  if (features_.isa == Isa::X86 && features_.avx512) {
+  if (features_.avx512) {
     const unsigned k = lanes(v), unit = f32 ? 16 : 8;
     const unsigned piece = k > unit / 2 ? unit : k > unit / 4 ? unit / 2 : unit / 4;
     const Intrinsic::ID ids[2][3] = {
@@ -104,7 +104,7 @@ llvm::Value* Emitter::reciprocal(Value* v) {
 // i32 floor(log2|v|) of a finite nonzero v.
 llvm::Value* Emitter::exponent_of(Value* v) {
   const Format f = Format::of(v->getType());
-  if (features_.isa == Isa::X86 && features_.avx512 && lanes(v) > 1) {
+  if (features_.avx512 && lanes(v) > 1) {
     const bool f32 = f.width == 32;
     const unsigned piece = f32 ? 16 : 8;
     Value* e = by_pieces({v}, piece, [&](llvm::ArrayRef<Value*> p) -> Value* {

@@ -21,7 +21,8 @@ namespace poot::codegen {
 
 // What the emitter asks of the processor; filled from LLVM's subtarget.
 struct TargetFeatures {
-  Isa isa = Isa::X86;
+  Isa isa = Isa::X86;   // whose kernels: a CPU's or a GPU's
+  bool x86 = false;     // the CPU has x86 instructions
   bool avx512 = false;  // F, BW, DQ, VL
   bool avx512_bf16 = false;
   bool avx512_vnni = false;

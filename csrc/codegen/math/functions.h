@@ -41,10 +41,11 @@ Expr asinh(const Args& in);
 Expr acosh(const Args& in);
 Expr atanh(const Args& in);
 
-// erf_tanh.cpp, erfc.cpp
+// erf_tanh.cpp, erfc.cpp, gelu_erf.cpp
 Expr tanh(const Args& in);
 Expr erf(const Args& in);
 Expr erfc(const Args& in);
+Expr gelu_erf(const Args& in);
 
 // approximate.cpp: what a GPU uses instead of the f32 function of an op, or null.
 Function gpu_function(ir::OpCode op, Accuracy accuracy);

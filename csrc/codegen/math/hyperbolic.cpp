@@ -1,5 +1,6 @@
 // By their definitions in f64, then one rounding to f32, which also makes the overflow and the
-// denormals. Near 0, where the definitions cancel, a series or the argument itself.
+// denormals. Near 0, where the definitions cancel, a series or the argument itself. sinh and cosh
+// are infinite where e^|x| is, as eager's on a CPU: a little early.
 #include "codegen/math/functions.h"
 #include "codegen/math/wide.h"
 
@@ -8,6 +9,8 @@ namespace {
 
 // Beyond it e^x / 2 is infinite in f32.
 constexpr double kBeyond = 100;
+// The last f32 whose exponential is finite in f32.
+constexpr double kLogLargest = 0x1.62e42ep+6;
 
 struct Exponentials {
   Expr x, grown, decayed;  // x, e^|x|, e^-|x|
@@ -16,6 +19,12 @@ Exponentials exponentials(Expr a) {
   const Expr x = widen(a);
   const Expr grown = wide_exp(fmin(x.like(kBeyond), abs(x)));
   return {x, grown, x.like(1) / grown};
+}
+
+Expr bounded(Expr x, Expr y) {
+  if (x.builder().kernel().isa == Isa::Ptx) return y;
+  const Expr endless = copysign(y.bits(0x7f800000), y);
+  return select(compare(Pred::ogt, abs(x), kLogLargest), endless, y);
 }
 
 Expr keep_small(Expr argument, double below, Expr y) {
@@ -29,12 +38,12 @@ Expr sinh(const Args& in) {
   const Expr z = e.x * e.x;
   const Expr series = fma(e.x * z, horner(z, {1.0 / 362880, 1.0 / 5040, 1.0 / 120, 1.0 / 6}), e.x);
   const Expr near = compare(Pred::olt, abs(e.x), 0.25);
-  return narrow(select(near, series, copysign((e.grown - e.decayed) * 0.5, e.x)));
+  return bounded(in.a, narrow(select(near, series, copysign((e.grown - e.decayed) * 0.5, e.x))));
 }
 
 Expr cosh(const Args& in) {
   const Exponentials e = exponentials(in.a);
-  return narrow((e.grown + e.decayed) * 0.5);
+  return bounded(in.a, narrow((e.grown + e.decayed) * 0.5));
 }
 
 Expr asinh(const Args& in) {

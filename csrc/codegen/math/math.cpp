@@ -127,6 +127,7 @@ constexpr Row kRows[] = {
     {C::sigmoid, sigmoid, none, none, f64::sigmoid},
     {C::erf, erf, none, none, f64::erf},
     {C::erfc, erfc, none, none, none},
+    {C::gelu_erf, gelu_erf, none, none, none},
     {C::floor, one<Op::ffloor>, same, same},
     {C::ceil, one<Op::fceil>, same, same},
     {C::trunc, one<Op::ftrunc>, same, same},
