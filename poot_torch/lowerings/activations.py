@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._prims_common import is_contiguous_or_false
+from torch._prims_common import is_contiguous_or_false, is_non_overlapping_and_dense_or_false
 
 from ..emitter import Emitter, Val, opmath
 from . import lower
@@ -97,7 +97,8 @@ def gelu(e: Emitter, x: Val, *, approximate: str = "none") -> Val:
         return e.mul(e.mul(x, 0.5), e.add(bend, 1))
     if not _gelu_of_library(e):
         scaled = e.mul(x, math.sqrt(0.5))
-        tail = vector_erf(e, scaled) if e.reduced_on_cpu() else e.emit("erf", scaled)
+        vectors = e.reduced_on_cpu() and is_non_overlapping_and_dense_or_false(e.args_meta[0])
+        tail = vector_erf(e, scaled) if vectors else e.emit("erf", scaled)
         return e.mul(e.mul(x, 0.5), e.add(tail, 1))
     value = e.mul(e.mul(x, e.add(e.emit("gelu_erf", x), 1)), 0.5)
     if e.out_dtype is torch.bfloat16 and host_gelu()[1]:
