@@ -102,7 +102,6 @@ _NAMES = (
     "linspace",
     "logspace",
     "logaddexp",
-    "logaddexp2",
     "mvlgamma",
     "nansum",
     "renorm",

@@ -23,9 +23,10 @@ TARGETS = {
 
 
 def graph(op, dtype):
+    t = f"{dtype}[4096]"
     if op in BINARY:
-        return f"graph @f(%x: {dtype}[4096], %y: {dtype}[4096]) {{\n  %z = {op} %x, %y\n  return %z\n}}\n"
-    return f"graph @f(%x: {dtype}[4096]) {{\n  %z = {op} %x\n  return %z\n}}\n"
+        return f"graph @f(%x: {t}, %y: {t}) -> ({t}) {{\n  %z = {op} %x, %y : {t}\n  return %z\n}}\n"
+    return f"graph @f(%x: {t}) -> ({t}) {{\n  %z = {op} %x : {t}\n  return %z\n}}\n"
 
 
 @pytest.mark.parametrize("target", TARGETS)
