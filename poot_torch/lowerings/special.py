@@ -149,7 +149,7 @@ def _lgamma_above_half(e: Emitter, z: Val, dtype: torch.dtype) -> Val:
     if dtype == torch.float64:
         return e.where(e.compare("eq", roots, 0.0), 0.0, value, z.dtype)
     centred = e.sub(z, 1.5)
-    between = e.mul(roots, _polynomial(e, centred, _LGAMMA_BETWEEN_ROOTS))
+    between = e.add(e.mul(roots, _polynomial(e, centred, _LGAMMA_BETWEEN_ROOTS)), 0)  # no negative zero
     return e.where(e.compare("le", e.emit("abs", centred), 0.75), between, value, z.dtype)
 
 
@@ -162,7 +162,8 @@ def lgamma(e: Emitter, x: Val) -> Val:
     value = _lgamma_above_half(e, e.where(reflects, e.sub(e.full(1.0, (), v.dtype), v), v, v.dtype), dtype)
     turn = e.mul(e.sub(v, e.emit("round", v)), math.pi)
     wave = e.emit("log", e.div(e.full(math.pi, (), v.dtype), e.emit("abs", e.emit("sin", turn))))
-    reflected = e.where(e.compare("eq", e.emit("abs", v), math.inf), math.inf, e.sub(wave, value), v.dtype)
+    endless = e.emit("bit_or", e.compare("eq", e.emit("abs", v), math.inf), e.compare("eq", wave, math.inf))
+    reflected = e.where(endless, math.inf, e.sub(wave, value), v.dtype)
     return e.cast(e.cast(e.where(reflects, reflected, value, v.dtype), opmath(dtype)), dtype)
 
 
