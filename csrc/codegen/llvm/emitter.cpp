@@ -14,7 +14,7 @@ Emitter::Emitter(llvm::Module& module, const kir::Kernel& kernel, const TargetFe
       values_(kernel.types.size()),
       rounded_(kernel.types.size()),
       narrowable_(kernel.types.size()) {
-  if (features.isa == Isa::X86) note_nans();
+  if (features.x86) note_nans();
 }
 
 void Emitter::emit() {
