@@ -39,8 +39,9 @@ class Options:
     memory_limit_bytes: int = 0
     """Refuse a program that needs more memory beside its arguments; 0: no limit."""
     freeze: bool = False
-    """Keep the weights of convolutions packed between calls. In-place updates are noticed by their version counters:
-    writes that go past autograd (through `.data`, or by another process) are not."""
+    """Keep the weights of convolutions and of bf16 products packed between calls, batch norms folded into the former.
+    In-place updates are noticed by their version counters: writes that go past autograd, as through `.data`, are
+    not."""
     output_pool: bool = True
     """Keep the memory of large results that died for later calls."""
     capture_libraries: bool = True

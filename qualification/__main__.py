@@ -19,6 +19,7 @@ SUBCOMMANDS = {
     "performance": "everything that times something, one after another",
     "bench": "steady state of the demo models against eager and the default compiler",
     "memory_bound": "norms, softmax, cross-entropy, RoPE and their share of copy bandwidth",
+    "products": "matrix products of few and many rows beside PyTorch's own",
     "dynamic": "BERT with symbolic sizes beside the static program",
     "exactness": "every bf16 and f16 number through every function, against eager and float64",
     "page": "one HTML page with plots, from the --json files of these",

@@ -12,7 +12,18 @@ import argparse
 import importlib
 import pathlib
 
-PARTS = ("bench", "memory_bound", "dynamic", "first_call", "scaling", "call_cost", "threads", "memory", "gpt2")
+PARTS = (
+    "bench",
+    "memory_bound",
+    "dynamic",
+    "first_call",
+    "scaling",
+    "call_cost",
+    "products",
+    "threads",
+    "memory",
+    "gpt2",
+)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -5,7 +5,8 @@
 
 For each pair: n products alone, n generated kernels alone, and n of each in alternation, round by round in one
 process. The operands of both fit the caches together, so that they do not evict each other's. Gate: the alternation
-takes at most 5 % more than the sum, in the median round.
+takes at most 5 % more than the sum, in the median round. The same alternation of eager operators is shown beside it:
+what switching costs on the machine in any case (colder caches and branch predictors, the interpreter's too).
 """
 
 from __future__ import annotations
@@ -36,9 +37,12 @@ def seconds(work: Callable[[], None]) -> float:
     return time.perf_counter() - start
 
 
-def bench_pair(name: str, dtype: torch.dtype, rows: int, elements: int, *, total: int, rounds: int) -> dict:
+def bench_pair(
+    name: str, dtype: torch.dtype, rows: int, elements: int, *, total: int, rounds: int, eager: bool
+) -> dict:
     torch._dynamo.reset()
-    compile_ = lambda fn: torch.compile(fn, backend="poot", dynamic=False, options={"strict": True})  # noqa: E731
+    keep = lambda fn: fn  # noqa: E731
+    compile_ = keep if eager else lambda fn: torch.compile(fn, backend="poot", dynamic=False, options={"strict": True})
     product = compile_(lambda a, b: a @ b)
     chain = compile_(lambda x, y: torch.relu(x * y + x))
     a, b = torch.randn(rows, rows, dtype=dtype), torch.randn(rows, rows, dtype=dtype)
@@ -83,10 +87,12 @@ def main(argv: list[str] | None = None) -> int:
     rows = []
     with torch.no_grad():
         for pair in PAIRS:
-            row = bench_pair(*pair, total=args.total, rounds=args.rounds)
+            row = bench_pair(*pair, total=args.total, rounds=args.rounds, eager=False)
+            row["eager"] = bench_pair(*pair, total=args.total, rounds=args.rounds, eager=True)["ratio"]
             times = "  ".join(f"{k} {us:8.1f} us" for k, us in row["microseconds"].items())
             print(
-                f"{row['pair']:22s} {times}  both/sum {row['ratio']:.3f} ({row['p10']:.3f}-{row['p90']:.3f})",
+                f"{row['pair']:22s} {times}  both/sum {row['ratio']:.3f} ({row['p10']:.3f}-{row['p90']:.3f})"
+                f"  eager {row['eager']:.3f}",
                 flush=True,
             )
             rows.append(row)

@@ -96,6 +96,8 @@ void TorchHost::library_call_owned(program::LibraryOp op,
                                    std::span<const int64_t> ints, std::span<const double> floats) {
   if (op == program::LibraryOp::convolution_packed)
     outs[0] = own(with_strides(packed_.convolution(inputs, ints), outs[0].strides));
+  else if (op == program::LibraryOp::linear_packed)
+    outs[0] = own(with_strides(packed_.linear(inputs, ints), outs[0].strides));
   else
     call_library(op, inputs, outs, ints, floats, device_);
 }

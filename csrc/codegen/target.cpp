@@ -4,6 +4,7 @@
 // saves the registers). AArch64 is a target of the compiler only: no host runs its images yet.
 #include "codegen/target.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -79,7 +80,7 @@ Target Target::parse(std::string_view name) {
     t.cpu = n.cpu;
     t.features = n.features;
     t.vector_bytes = n.vector_bytes;
-    t.bf16_dot = n.name == kCpus[0].name;
+    t.bf16_dot = t.bf16_tiles = n.name == kCpus[0].name;
     t.warp = 1;
     t.max_threads = 1;
     return t;
@@ -112,16 +113,28 @@ Target Target::host() {
   const std::string chosen = env::get(env::Var::POOT_TARGET);
   Target t = parse(chosen.empty() ? host_name() : std::string_view(chosen));
   if (t.isa != Isa::X86) return t;
+  t.bf16_tiles = t.bf16_tiles && allow_matrix_unit();
   t.cores = std::max(1u, std::thread::hardware_concurrency());
   const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
   if (l2 > 0) t.cache_bytes = static_cast<uint64_t>(l2);
   return t;
 }
 
+// Linux grants the state of the tile registers (state component 18) on request.
+bool allow_matrix_unit() {
+#if defined(__x86_64__)
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return granted;
+#else
+  return false;
+#endif
+}
+
 std::string Target::key() const {
   return cpu + ";" + features + ";" + std::to_string(vector_bytes) + ";" +
          std::to_string(shared_bytes) + ";" + std::to_string(cores) + ";" +
-         std::to_string(cache_bytes);
+         std::to_string(cache_bytes) + (bf16_tiles ? ";tiles" : "");
 }
 
 }  // namespace poot

@@ -16,6 +16,7 @@ struct Target {
   std::string features;        // LLVM feature string
   uint32_t vector_bytes = 64;  // CPU: 64 (AVX-512), 32 (AVX2), 16
   bool bf16_dot = false;       // CPU: AVX512-BF16
+  bool bf16_tiles = false;     // CPU: AMX
   uint32_t warp = 32;          // GPU lanes in a warp
   uint32_t max_threads = 1024;
   uint32_t shared_bytes = 0;        // GPU workgroup memory
@@ -29,5 +30,9 @@ struct Target {
   // above).
   static Target cuda(int major, int minor);
 };
+
+// Asks the system, once a process, to save the matrix unit's registers; false where it does not:
+// instructions on tiles then fault.
+bool allow_matrix_unit();
 
 }  // namespace poot

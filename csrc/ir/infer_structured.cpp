@@ -37,12 +37,12 @@ struct Conv {
   bool transposed;
   int64_t groups;
 
-  explicit Conv(const InferCall& call)
+  Conv(const InferCall& call, const Ints& output_padding, bool transposed)
       : stride(call.attr<Ints>("stride")),
         padding(call.attr<Ints>("padding")),
         dilation(call.attr<Ints>("dilation")),
-        output_padding(call.attr<Ints>("output_padding")),
-        transposed(call.attr<bool>("transposed")),
+        output_padding(output_padding),
+        transposed(transposed),
         groups(call.attr<int64_t>("groups")) {}
 
   bool well_formed(size_t spatial) const {
@@ -72,15 +72,14 @@ TypeList infer_addmm(const InferCall& call) {
   return {out};
 }
 
-TypeList infer_convolution(const InferCall& call) {
+namespace {
+
+// Of operand 0, operand 1 and, if `biased`, operand 2.
+TensorType convolved(const InferCall& call, const Conv& conv, bool biased) {
   const TensorType &x = call.in[0], &w = call.in[1];
   const size_t rank = x.shape.size();
-  const Conv conv(call);
-  if (call.in.size() > 3 || rank < 3 || w.shape.size() != rank || !is_float(x.dtype) ||
-      std::any_of(
-          call.in.begin(), call.in.end(),
-          [&](const TensorType& t) { return t.dtype != x.dtype; }) ||
-      !conv.well_formed(rank - 2))
+  if (rank < 3 || w.shape.size() != rank || !is_float(x.dtype) || w.dtype != x.dtype ||
+      (biased && call.in[2].dtype != x.dtype) || !conv.well_formed(rank - 2))
     call.fail("convolution-C1", "operands " + x.str() + " and " + w.str() + ", " +
                                     std::to_string(rank < 2 ? 0 : rank - 2) +
                                     " spatial axes: rank, dtype or attributes do not fit");
@@ -89,8 +88,7 @@ TypeList infer_convolution(const InferCall& call) {
   const Dim read = conv.transposed ? w.shape[0] : w.shape[1] * groups;
   TensorType out{x.dtype, {x.shape[0], channels}};
   bool fits = !certainly_differ(read, x.shape[1]);
-  if (call.in.size() == 3)
-    fits = fits && call.rank(2) == 1 && !certainly_differ(call.in[2].shape[0], channels);
+  if (biased) fits = fits && call.rank(2) == 1 && !certainly_differ(call.in[2].shape[0], channels);
   for (size_t i = 0; i + 2 < rank; ++i) {
     out.shape.push_back(conv.out_size(x.shape[i + 2], w.shape[i + 2], i));
     fits = fits && !(out.shape.back().is_const() && out.shape.back().value() < 0);
@@ -98,6 +96,29 @@ TypeList infer_convolution(const InferCall& call) {
   if (!fits)
     call.fail("convolution-C2", "sizes of " + x.str() + ", " + w.str() + " and " +
                                     std::to_string(conv.groups) + " groups do not match");
+  return out;
+}
+
+}  // namespace
+
+TypeList infer_convolution(const InferCall& call) {
+  const Conv conv(call, call.attr<Ints>("output_padding"), call.attr<bool>("transposed"));
+  if (call.in.size() > 3) call.fail("convolution-C1", "more than three operands");
+  return {convolved(call, conv, call.in.size() == 3)};
+}
+
+TypeList infer_convolution_folded(const InferCall& call) {
+  const Ints no_padding(call.attr<Ints>("stride").size(), 0);
+  const TensorType out = convolved(call, Conv(call, no_padding, false), false);
+  bool fits = call.in.size() <= 5;
+  for (const size_t i : {2u, 3u})
+    fits = fits && call.in[i].dtype == opmath(out.dtype) && call.rank(i) == 1 &&
+           !certainly_differ(call.in[i].shape[0], out.shape[1]);
+  if (call.in.size() == 5) fits = fits && call.in[4] == out;
+  if (!fits)
+    call.fail("convolution_folded-C1", "scale and shift are not vectors of the channels of " +
+                                           out.str() +
+                                           " in its opmath, or the residual is of another type");
   return {out};
 }
 

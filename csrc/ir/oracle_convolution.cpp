@@ -24,7 +24,8 @@ void eval_convolution(OracleCall& call) {
   HostArray& out = call.out[0];
   const auto &stride = call.ints("stride"), &padding = call.ints("padding");
   const auto& dilation = call.ints("dilation");
-  const bool transposed = call.eqn.attr<bool>("transposed");
+  const bool folded = call.eqn.op == OpCode::convolution_folded;
+  const bool transposed = !folded && call.eqn.attr<bool>("transposed");
   const int64_t groups = call.integer("groups");
   const size_t spatial = x.shape.size() - 2;
   const std::vector<int64_t> kernel(w.shape.begin() + 2, w.shape.end());
@@ -49,7 +50,16 @@ void eval_convolution(OracleCall& call) {
                to_double(w.bits(linear(w.shape, weight)), w.dtype);
       }
     });
-    if (call.in.size() > 2) sum += to_double(call.in[2]->bits(at[1]), call.in[2]->dtype);
+    const auto operand = [&](size_t n, int64_t place) {
+      return to_double(call.in[n]->bits(place), call.in[n]->dtype);
+    };
+    if (folded) {
+      sum = sum * operand(2, at[1]) + operand(3, at[1]);
+      if (call.in.size() > 4) sum += operand(4, i);
+      if (call.eqn.attr<bool>("relu") && sum < 0) sum = 0;
+    } else if (call.in.size() > 2) {
+      sum += operand(2, at[1]);
+    }
     out.set_bits(i, from_double(sum, out.dtype));
   });
 }

@@ -112,6 +112,7 @@ void eval_structured(OracleCall& call) {
     case OpCode::attention:
       return attention(call);
     case OpCode::convolution:
+    case OpCode::convolution_folded:
       return eval_convolution(call);
     default:
       throw InternalError("the oracle lacks " + std::string(call.eqn.info().name));

@@ -17,6 +17,7 @@
 #include "passes/fusion_cost.h"
 #include "passes/layout.h"
 #include "passes/partition.h"
+#include "passes/plan_facts.h"
 #include "passes/value_label.h"
 #include "support/errors.h"
 
@@ -95,7 +96,34 @@ class ContractionFusion {
           p.one_matrix && (from_right->shape[i].is_const(1) || from_right->strides[i].is_const(0));
     const size_t depth = swapped ? n - 1 : n - 2, other = swapped ? n - 2 : n - 1;
     p.checkpoint_order = matrix->strides[depth].is_const(1) && !matrix->strides[other].is_const(0);
+    const Dim &along = from_right->strides[n - 2], &across = from_right->strides[n - 1];
+    p.in_stretches = (along.is_const(1) || across.is_const(1)) && along.is_const() &&
+                     across.is_const() && rows_at_one_distance(left);
+    p.swapped = swapped;
+    p.followed = followed(e.outs[0]);
+    p.packed = packed_weight(graph_, e, context_).has_value();
     return p;
+  }
+
+  // Whether only what can be fused reads a value.
+  bool followed(ValueId v) const {
+    const auto users = partition_.users(v);
+    return !users.empty() && !partition_.is_output(v) &&
+           std::ranges::all_of(users, [&](uint32_t u) {
+             const ValueId out = eqn(u).outs[0];
+             if (ir::is_pointwise(eqn(u).info().kind)) return true;
+             return ir::is_view(eqn(u).info().kind) &&
+                    numel(graph_.type(out).shape) == numel(graph_.type(v).shape) && followed(out);
+           });
+  }
+
+  // Whether all rows of an operand, whatever their batch, are stretches at one distance.
+  bool rows_at_one_distance(const Operand& o) const {
+    const auto w = window(o);
+    if (!w || !w->strides.back().is_const(1)) return false;
+    Window rows{
+        {w->shape.begin(), w->shape.end() - 1}, {w->strides.begin(), w->strides.end() - 1}, 0};
+    return reshape_strides(rows, {numel(rows.shape)}).has_value();
   }
 
   void product(uint32_t e) {
@@ -151,8 +179,11 @@ class ContractionFusion {
 
   bool alike(RegionIndex a, RegionIndex b) const {
     const Eqn &x = product_of(a), &y = product_of(b);
-    const auto dots = static_cast<int64_t>(products(a) + products(b)) * facts(x).rows.value();
-    return dots <= kMostDots && partition_.region(a).space == partition_.region(b).space &&
+    const auto both = static_cast<int64_t>(products(a) + products(b));
+    const Dim rows = facts(x).rows;
+    const bool few = rows.is_const() && rows.value() <= kMostDots;
+    const bool fits = few ? both * rows.value() <= kMostDots : both <= kMostTiled;
+    return fits && partition_.region(a).space == partition_.region(b).space &&
            shape(x.inputs[x.inputs.size() - 2]).back() ==
                shape(y.inputs[y.inputs.size() - 2]).back();
   }

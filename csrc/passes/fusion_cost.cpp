@@ -90,12 +90,32 @@ ProductChoice choose_on_gpu(const Product& p, const SymbolTable& symbols) {
   return {true, "1 row: the matrix is read once, at memory speed"};
 }
 
+// The matrix unit takes 16 rows and 32 of the depth a step; each column of the matrix is packed
+// once for up to 256 rows, which costs as much as multiplying it with 50 rows or so. The library
+// does the same: measured, the product alone is as fast there from a depth of 512 on (and faster
+// below), so a generated one gains what need not be stored and loaded again after it.
+std::optional<ProductChoice> choose_tiles(const Product& p, const SymbolTable& symbols,
+                                          const Target& target) {
+  constexpr int64_t kDepthStep = 32, kFewestRows = 32, kFewestColumns = 64, kShallowest = 512;
+  if (!target.bf16_tiles || p.dtype != DType::BF16 || !p.in_stretches || !p.followed)
+    return std::nullopt;
+  const Dim &rows = p.swapped ? p.columns : p.rows, &columns = p.swapped ? p.rows : p.columns;
+  if (rows.hint(symbols) < kFewestRows || !columns.is_const() || !p.depth.is_const() ||
+      columns.value() < kFewestColumns || p.depth.value() < kShallowest ||
+      p.depth.value() % kDepthStep != 0)
+    return std::nullopt;
+  return ProductChoice{true, rows.str() + " rows: tiles of the matrix unit, packed as they go"};
+}
+
 }  // namespace
 
 ProductChoice choose_product(const Product& p, const SymbolTable& symbols, const Target& target) {
   if (target.isa == Isa::Ptx) return choose_on_gpu(p, symbols);
   if (!is_float(p.dtype)) return {false, "products of integers are the library's"};
   if (!p.one_matrix) return {false, "a batch of matrices"};
+  if (p.packed && p.rows.hint(symbols) > kMostDots)
+    return {false, "the library computes with a packed weight"};
+  if (const auto tiled = choose_tiles(p, symbols, target)) return *tiled;
   if (!p.rows.is_const() || p.rows.value() < 1)
     return {false, "the number of rows is not constant"};
   if (!p.checkpoint_order) return {false, "the matrix is not stored vector by vector"};

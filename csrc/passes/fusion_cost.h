@@ -30,6 +30,12 @@ struct Product {
   Dim rows, columns, depth;
   bool one_matrix = false;        // the same right operand for every batch
   bool checkpoint_order = false;  // each vector of the matrix is one stretch of memory
+  bool packed = false;            // the library may keep the matrix in its own layout
+  bool followed = false;          // only what is computed element by element reads the result
+  bool swapped = false;           // the matrix is the left operand
+  // The right operand's columns and the left's rows are stretches of memory, the rows of all
+  // batches at one distance.
+  bool in_stretches = false;
 };
 // Whether a generated kernel is planned for a product rather than the library, and why (or not).
 struct ProductChoice {
@@ -38,6 +44,8 @@ struct ProductChoice {
 };
 // Rows times products of one generated kernel: their accumulators fit in registers.
 inline constexpr int64_t kMostDots = 8;
+// Products of one generated kernel of the matrix unit: their sums fit in the second-level cache.
+inline constexpr int64_t kMostTiled = 2;
 ProductChoice choose_product(const Product& product, const SymbolTable& symbols,
                              const Target& target);
 

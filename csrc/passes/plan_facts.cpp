@@ -122,7 +122,8 @@ void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts,
 
 bool keeps_packed(const ir::Graph& graph, const Eqn& eqn, const PassContext& context) {
   if (!context.options.freeze || context.target.isa != Isa::X86 ||
-      eqn.op != ir::OpCode::convolution || eqn.attr<bool>("transposed"))
+      (eqn.op != ir::OpCode::convolution_folded &&
+       (eqn.op != ir::OpCode::convolution || eqn.attr<bool>("transposed"))))
     return false;
   const ValueId weight = std::get<ValueId>(eqn.inputs[1]);
   const ir::ValueMeta& meta = graph.value(weight);
@@ -131,12 +132,36 @@ bool keeps_packed(const ir::Graph& graph, const Eqn& eqn, const PassContext& con
          (meta.type.dtype == DType::F32 || meta.type.dtype == DType::BF16);
 }
 
+std::optional<ValueId> packed_weight(const ir::Graph& graph, const Eqn& eqn,
+                                     const PassContext& context) {
+  if (!context.options.freeze || context.target.isa != Isa::X86 ||
+      eqn.info().kind != OpKind::Contraction || graph.type(eqn.outs[0]).dtype != DType::BF16)
+    return std::nullopt;
+  if (eqn.op == ir::OpCode::addmm &&
+      (eqn.attr<double>("alpha") != 1 || eqn.attr<double>("beta") != 1 ||
+       graph.type(eqn.inputs[0]).shape.size() != 1))
+    return std::nullopt;
+  ir::Operand o = eqn.inputs.back();
+  while (ir::is_value(o) && graph.def(std::get<ValueId>(o)) >= 0) {
+    const Eqn& view = graph.eqns()[static_cast<size_t>(graph.def(std::get<ValueId>(o)))];
+    if (view.info().kind != OpKind::View) return std::nullopt;
+    o = view.inputs[0];
+  }
+  if (!ir::is_value(o)) return std::nullopt;
+  const ir::ValueMeta& meta = graph.value(std::get<ValueId>(o));
+  const bool matrix =
+      meta.type.shape.size() == 2 && std::holds_alternative<ir::WeightRef>(meta.identity);
+  return matrix ? std::optional(std::get<ValueId>(o)) : std::nullopt;
+}
+
 std::optional<Shape> preferred_image(const ir::Graph& graph, const Eqn& eqn,
                                      const PassContext& context) {
   const bool pool = eqn.op == ir::OpCode::max_pool;
-  if (!pool && eqn.op != ir::OpCode::convolution) return std::nullopt;
+  const bool folded = eqn.op == ir::OpCode::convolution_folded;
+  if (!pool && !folded && eqn.op != ir::OpCode::convolution) return std::nullopt;
   const ir::TensorType image = graph.type(eqn.inputs[0]);
   if (image.shape.size() != 4) return std::nullopt;
+  if (folded) return channels_last_strides(image.shape);
   const bool narrow = opmath(image.dtype) != image.dtype;
   if (pool) return narrow ? std::optional(channels_last_strides(image.shape)) : std::nullopt;
   if (eqn.attr<bool>("transposed") ||

@@ -24,6 +24,11 @@ struct ValueFacts {
 // Whether the library may keep the weight of a convolution in its own layout between calls.
 bool keeps_packed(const ir::Graph& graph, const ir::Eqn& eqn, const PassContext& context);
 
+// The weight of a product that the library may keep in its own layout between calls, seen through
+// views, if there is one.
+std::optional<ir::ValueId> packed_weight(const ir::Graph& graph, const ir::Eqn& eqn,
+                                         const PassContext& context);
+
 // The layout in which operand 0 (the image) of a convolution or of max-pooling is best read, if one
 // is. The host's narrow kernels reorder or go element by element in the other: on 64 channels of
 // 56 x 56 in bf16 channels-last takes 0.6 of the time, on a 3-channel stem 0.2, in pooling 0.1; in

@@ -124,13 +124,20 @@ void Planner::contraction() {
   pa.window = *seen(pa.window, form, false);
   pb.window = *seen(pb.window, form, true);
 
-  const Place out = destination(eqn_->outs[0], {}, usable(false));
+  const bool packed = form != Form::Batched && packed_weight(graph_, *eqn_, context_) &&
+                      writer_.buffer(pb.buffer).cls == BufferClass::Input;  // not a copy
+  const Place out = packed ? owned(eqn_->outs[0], contiguous_strides(type.shape))
+                           : destination(eqn_->outs[0], {}, usable(false));
   Place po = out;
   po.window = *seen(out.window, form, false);
 
   std::vector<ViewId> inputs;
   std::vector<double> floats;
-  if (has_bias) {
+  if (has_bias && packed) {
+    inputs.push_back(view_of(
+        operand(eqn_->inputs[0], kNegative, [](const Window& w) { return is_contiguous(w); }),
+        type.dtype));
+  } else if (has_bias) {
     Place bias = place_of(eqn_->inputs[0]);
     bias.window = expand(bias.window, type.shape);
     if (const auto s = seen(bias.window, form, false)) {
@@ -145,6 +152,11 @@ void Planner::contraction() {
   }
   inputs.push_back(view_of(pa, type.dtype));
   inputs.push_back(view_of(pb, type.dtype));
+  if (packed) {
+    library(LibraryOp::linear_packed, std::move(inputs), {view_of(po, type.dtype)},
+            {pa.window.shape[0].hint(graph_.symbols())}, {});
+    return set_place(eqn_->outs[0], out);
+  }
   const bool batched = form == Form::Batched;
   const LibraryOp op = has_bias ? (batched ? LibraryOp::baddbmm : LibraryOp::addmm)
                                 : (batched ? LibraryOp::bmm : LibraryOp::mm);

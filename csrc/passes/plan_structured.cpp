@@ -19,6 +19,8 @@ void Planner::structured() {
   switch (eqn_->op) {
     case OpCode::convolution:
       return convolution();
+    case OpCode::convolution_folded:
+      return convolution_call();
     case OpCode::max_pool:
       return max_pool();
     case OpCode::attention:

@@ -99,11 +99,13 @@ void Planner::convolution_as_product() {
 
 void Planner::convolution_call() {
   auto accept = [&](const Window& w) { return !may_be_negative(w, graph_.symbols()); };
+  const bool folded = eqn_->op == OpCode::convolution_folded;
   std::vector<ViewId> inputs;
   bool channels_last = false;
   for (const Operand& o : eqn_->inputs) {
     const Place p = inputs.empty() ? image(o, accept) : operand(o, kNegative, accept);
     if (inputs.size() < 2) channels_last = channels_last || is_channels_last(p.window);
+    if (inputs.size() == 2 && folded) inputs.push_back(ViewId());  // the bias
     inputs.push_back(view_of(p, graph_.type(o).dtype));
   }
   if (inputs.size() == 2) inputs.push_back(ViewId());
@@ -112,12 +114,13 @@ void Planner::convolution_call() {
   append(ints, stride);
   append(ints, eqn_->attr<std::vector<int64_t>>("padding"));
   append(ints, eqn_->attr<std::vector<int64_t>>("dilation"));
-  const bool packed = inputs.size() == 3 && keeps_packed(graph_, *eqn_, context_);
+  const bool packed = folded || (inputs.size() == 3 && keeps_packed(graph_, *eqn_, context_));
   if (!packed) {
     ints.push_back(eqn_->attr<bool>("transposed") ? 1 : 0);
     append(ints, eqn_->attr<std::vector<int64_t>>("output_padding"));
   }
   ints.push_back(eqn_->attr<int64_t>("groups"));
+  if (packed) ints.push_back(folded && eqn_->attr<bool>("relu") ? 1 : 0);
   const ValueId v = eqn_->outs[0];
   const ir::TensorType& type = graph_.type(v);
   const Place out =

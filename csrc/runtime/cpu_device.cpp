@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codegen/target.h"
 #include "support/errors.h"
 
 namespace poot::runtime {
@@ -60,7 +61,10 @@ DeviceFacts facts_of(const HostServices& host) {
 
 }  // namespace
 
-CpuDevice::CpuDevice(HostServices& host) : host_(host), facts_(facts_of(host)), tables_(facts_) {}
+// Images may hold kernels that use the matrix unit, whoever compiled them.
+CpuDevice::CpuDevice(HostServices& host) : host_(host), facts_(facts_of(host)), tables_(facts_) {
+  allow_matrix_unit();
+}
 
 CpuDevice::~CpuDevice() {
   for (const auto& [address, bytes] : tables_.take_allocations()) host_.free(address);

@@ -11,9 +11,9 @@
 // The graph is printed unless --verify-only or --evaluate is given; --print prints it with these.
 // --evaluate runs the oracle on seeded random inputs of the hint sizes and prints, as comments,
 // each output's type, hash and first elements; with passes, also how far the results before and
-// after them lie apart. --lower takes each graph as the body of one request (Row if it reduces,
-// else Elementwise) with contiguous operands and prints the target's KIR; with --tile its tile
-// program. Faults go to standard error, exit status 1.
+// after them lie apart. --lower takes each graph as the body of one request (Contraction
+// if it has a product, Row if it reduces, else Elementwise) with contiguous operands and prints the
+// target's KIR; with --tile its tile program. Faults go to standard error, exit status 1.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -196,9 +196,13 @@ void run_graph(const Command& c, ir::Graph graph) {
 void lower_graph(const Command& c, const ir::Graph& graph) {
   const Target target = c.target.empty() ? Target::host() : Target::parse(c.target);
   passes::KernelRequest request;
-  const bool reduces = std::ranges::any_of(
-      graph.eqns(), [](const ir::Eqn& e) { return e.info().kind == ir::OpKind::Reduce; });
-  request.kind = reduces ? passes::RequestKind::Row : passes::RequestKind::Elementwise;
+  const auto has = [&](ir::OpKind kind) {
+    return std::ranges::any_of(graph.eqns(),
+                               [&](const ir::Eqn& e) { return e.info().kind == kind; });
+  };
+  request.kind = has(ir::OpKind::Contraction) ? passes::RequestKind::Contraction
+                 : has(ir::OpKind::Reduce)    ? passes::RequestKind::Row
+                                              : passes::RequestKind::Elementwise;
   request.name = graph.name();
   request.body = std::make_shared<const ir::Graph>(graph);
   for (const ir::ValueId v : graph.inputs())

@@ -78,6 +78,71 @@ def test_other_image_sizes():
         torch.testing.assert_close(fn(x), module(x))
 
 
+class Residual(torch.nn.Module):
+    """Two convolutions with norms, a residual sum with a third, and the cut at zero."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (
+            torch.nn.Conv2d(8, 16, 3, padding=1),
+            torch.nn.Conv2d(16, 16, 3, padding=1, bias=False),
+        )
+        self.down = torch.nn.Conv2d(8, 16, 1, bias=False)
+        self.norms = torch.nn.ModuleList(torch.nn.BatchNorm2d(16) for _ in range(3))
+        for norm in self.norms:
+            torch.nn.init.normal_(norm.weight)
+            torch.nn.init.normal_(norm.bias)
+            norm.running_mean.normal_()
+            norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x):
+        y = F.relu(self.norms[0](self.first(x)))
+        y = F.relu(self.norms[1](self.second(y)) + self.norms[2](self.down(x)))
+        return y, self.second(y)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_norms_residuals_and_cuts_go_into_the_convolution(dtype):
+    torch.manual_seed(0)
+    module = Residual().eval().to(dtype)
+    fn = frozen(module)
+    for _ in range(2):
+        x = torch.randn(2, 8, 15, 17).to(dtype)
+        reference = copied_module(module)(x.double())
+        for got, want, exact in zip(fn(x), module(x), reference, strict=True):
+            assert got.stride() == want.stride()
+            assert error_against(exact, got).within(error_against(exact, want), dtype)
+        module.norms[1].running_var.mul_(3)  # noticed by the scale's values
+        module.second.weight.mul_(2)
+    assert kernels().count("convolution_packed") == 4
+
+
+def test_a_norm_in_training_stays_outside():
+    torch.manual_seed(0)
+    module = Residual().train()
+    x = torch.randn(2, 8, 9, 9)
+    want = copied_module(module)(x.double())
+    for got, w in zip(frozen(module)(x), want, strict=True):
+        torch.testing.assert_close(got.double(), w, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(40, 48), (2, 33, 48), (1, 1, 48)])
+def test_linear_weights(bias, shape):
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(48, 70, bias), torch.nn.GELU(), torch.nn.Linear(70, 30, bias))
+    module = module.bfloat16()
+    fn = frozen(module)
+    for _ in range(2):
+        x = torch.randn(shape).bfloat16()
+        got, want, exact = fn(x), module(x), copied_module(module)(x.double())
+        assert got.stride() == want.stride()
+        assert error_against(exact, got).within(error_against(exact, want), torch.bfloat16)
+        module[0].weight.mul_(2)
+    rows = x.numel() // 48
+    assert kernels().count("linear_packed") == (2 if rows > 8 else 0)
+
+
 def test_off_by_default_and_only_for_parameters():
     def fn(x, w):
         return F.conv2d(x, w)

@@ -140,29 +140,96 @@ TEST(GenerateContraction, batches_of_matrices_are_refused) {
   EXPECT_THROW(codegen::generate(request, Target::parse("x86-64-v4")), Unsupported);
 }
 
-// The pairs of AVX512-BF16 give what the tile program gives.
-TEST(GenerateContraction, bf16_pairs) {
-  for (const int64_t k : {1, 31, 32, 33, 300}) {
-    const TileCase c{
-        .kind = RequestKind::Contraction, .graph = product("bf16", 3, 7, k), .tolerance = 0.02};
-    const auto request = make_request(c);
-    const Target target = Target::parse("sapphirerapids");
-    const tile::Program program = codegen::generate(request, target);
-    std::mt19937_64 rng(3);
-    std::vector<std::vector<std::byte>> before;
-    for (const ir::ValueId v : request.body->inputs()) {
-      Memory m(request.body->type(v), request.inputs[before.size()], {});
-      m.put(random_array(request.body->type(v), c, rng));
-      before.push_back(m.bytes);
-    }
-    before.emplace_back(3 * 7 * 2);
-    auto after = before;
-    std::vector<std::span<std::byte>> spans(after.begin(), after.end());
-    tile::interpret(program, spans, {});
-    const kir::Kernel kernel = codegen::lower(program, target);
-    EXPECT_NE(kernel.str().find("dot_pairs"), std::string::npos);
-    check_kernel(kernel, program, c, before, spans, 0, target.cpu);
+// On a processor with the bf16 instructions: the tile program gives what the oracle gives, and the
+// lowered kernel, which must use `instruction`, what the tile program gives.
+void run_native(const TileCase& c, const char* instruction) {
+  SCOPED_TRACE(c.graph);
+  const auto request = make_request(c);
+  const ir::Graph& body = *request.body;
+  const Target target = Target::parse("sapphirerapids");
+  const tile::Program program = codegen::generate(request, target);
+  std::mt19937_64 rng(3);
+  std::vector<ir::HostArray> arrays;
+  std::vector<Memory> memory;
+  for (const ir::ValueId v : body.inputs()) {
+    memory.emplace_back(body.type(v), request.inputs[arrays.size()], c.symbols);
+    arrays.push_back(random_array(body.type(v), c, rng));
+    memory.back().put(arrays.back());
   }
+  for (size_t i = 0; i < body.outputs().size(); ++i)
+    memory.emplace_back(body.type(body.outputs()[i].value), request.outputs[i], c.symbols);
+  std::vector<std::vector<std::byte>> before;
+  std::vector<std::span<std::byte>> spans;
+  for (Memory& m : memory) {
+    before.push_back(m.bytes);
+    spans.push_back(m.bytes);
+  }
+  tile::interpret(program, spans, c.symbols);
+  const kir::Kernel kernel = codegen::lower(program, target);
+  EXPECT_NE(kernel.str().find(instruction), std::string::npos);
+  check_kernel(kernel, program, c, before, spans, 0, target.cpu);
+  const auto want = ir::evaluate(body, arrays, c.symbols);
+  for (size_t i = 0; i < want.size(); ++i)
+    expect_equal(memory[arrays.size() + i].get(), want[i], c, "output " + std::to_string(i));
+}
+
+TEST(GenerateContraction, bf16_pairs) {
+  for (const int64_t k : {1, 31, 32, 33, 300})
+    run_native(
+        {.kind = RequestKind::Contraction, .graph = product("bf16", 3, 7, k), .tolerance = 0.02},
+        "dot_pairs");
+}
+
+TEST(GenerateContraction, tiles_of_many_rows) {
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
+           {16, 64, 32}, {33, 70, 64}, {9, 130, 96}, {257, 64, 32}, {20, 9, 544}, {32, 64, 1056}})
+    run_native(
+        {.kind = RequestKind::Contraction, .graph = product("bf16", m, n, k), .tolerance = 0.05},
+        "tile_dot");
+}
+
+TEST(GenerateContraction, tiles_of_a_matrix_in_rows) {
+  for (const int64_t n : {64, 70, 33})
+    run_native(
+        {.kind = RequestKind::Contraction,
+         .graph = "graph @rows(%x: bf16[40,96], %w: bf16[96," + std::to_string(n) +
+                  "]) -> (bf16[40," + std::to_string(n) + "]) {\n%0 = matmul %x, %w : bf16[40," +
+                  std::to_string(n) + "]\nreturn %0\n}",
+         .tolerance = 0.05},
+        "tile_dot");
+}
+
+TEST(GenerateContraction, tiles_with_what_follows_and_strides) {
+  run_native({.kind = RequestKind::Contraction,
+              .graph = R"(
+    graph @linear(%b: bf16[70], %x: bf16[2,10,64], %w: bf16[70,64], %r: bf16[2,10,70])
+        -> (bf16[2,10,70], bf16[20,70]) {
+      %0 = transpose %w {perm=[1,0]} : bf16[64,70]
+      %1 = reshape %x {shape=[20,64]} : bf16[20,64]
+      %2 = addmm %b, %1, %0 {alpha=0.5, beta=2} : bf16[20,70]
+      %3 = reshape %2 {shape=[2,10,70]} : bf16[2,10,70]
+      %4 = maximum %3, bf16 0 : bf16[2,10,70]
+      %5 = add %4, %r : bf16[2,10,70]
+      return %5, %2
+    })",
+              .inputs = {{1, ir::Layout{{900, 80, 1}, 3, 2}}, {2, ir::Layout{{72, 1}, 1, 2}}},
+              .tolerance = 0.05},
+             "tile_dot");
+}
+
+TEST(GenerateContraction, tiles_of_two_products) {
+  run_native({.kind = RequestKind::Contraction,
+              .graph = R"(
+    graph @gated(%x: bf16[40,64], %g: bf16[80,64], %u: bf16[80,64]) -> (bf16[40,80]) {
+      %0 = transpose %g {perm=[1,0]} : bf16[64,80]
+      %1 = matmul %x, %0 : bf16[40,80]
+      %2 = transpose %u {perm=[1,0]} : bf16[64,80]
+      %3 = matmul %x, %2 : bf16[40,80]
+      %4 = mul %1, %3 : bf16[40,80]
+      return %4
+    })",
+              .tolerance = 0.1},
+             "tile_dot");
 }
 
 }  // namespace

@@ -92,6 +92,18 @@ TEST(KirInterpret, ReportsBadMemory) {
   EXPECT_EQ(r.error("kernel @k x86 meta=0 threads=1 {\n}"), "kir-run-C6");
 }
 
+TEST(KirInterpret, ReportsMisuseOfTiles) {
+  Runner r;
+  const std::string head = "x86 meta=0 threads=1", n = "%0 = constant 17 i64\n";
+  EXPECT_EQ(r.error(kernel("tile_zero 0", head)), "kir-run-C8");
+  EXPECT_EQ(r.error(kernel(n + "tile_rows %0", head)), "kir-run-C8");
+  const std::string four = "%0 = constant 4 i64\ntile_rows %0\n";
+  EXPECT_EQ(r.error(kernel(four + "tile_dot [0, 4, 5]", head)), "");
+  EXPECT_EQ(r.error(kernel(four + "tile_dot [0, 6, 5]", head)), "kir-run-C8");
+  EXPECT_EQ(r.error(kernel(four + "tile_dot [0, 4, 1]", head)), "kir-run-C8");
+  EXPECT_EQ(r.error(kernel(four + "tile_release\ntile_zero 5", head)), "kir-run-C8");
+}
+
 TEST(KirInterpret, ReportsUndefinedArithmetic) {
   Runner r;
   const std::string head = "x86 meta=0 threads=1";

@@ -85,6 +85,10 @@ TEST(KirVerify, EachRuleIsBrokenByOneText) {
       {"kir-C9 6:6", wrap("%0 = constant 0 i64\n%1 = load %x[%0] f32 align 6")},
       {"kir-C10 5:6", wrap("%0 = meta 1 i64")},
       {"kir-C10 5:15", wrap("%0 = constant 300 i8")},
+      {"kir-C10 5:1", wrap("tile_zero 8")},
+      {"kir-C10 5:1", wrap("tile_dot [0, 1]")},
+      {"kir-C10 5:1", wrap("tile_dot [0, 1, 8]")},
+      {"kir-C7 6:1", wrap("%0 = constant 0 i64\ntile_store 0 %x[%0, %0]")},
       {"kir-C10 6:6", wrap("%0 = constant 0x0 f32x4\n%1 = extract 4 %0 f32")},
       {"kir-C11 6:11", wrap("%0 = constant 0 i32\n%1 = icmp olt %0, %0 i1")},
   };

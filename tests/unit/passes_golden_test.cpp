@@ -126,7 +126,8 @@ TEST_P(PassGolden, RewritesAndKeepsValues) {
     SCOPED_TRACE(c.heading);
     const ir::Graph before = ir::parse_graph(c.input);
     ir::Graph after = before;
-    PassContext context{.target = test_target()};
+    const bool freeze = c.heading.find("freeze") != std::string::npos;
+    PassContext context{.target = test_target(), .options = {.freeze = freeze}};
     run_passes(after, context, c.passes);
     for (const PassRecord& r : context.records) changed = changed || r.changed;
     std::string notes;
@@ -134,7 +135,7 @@ TEST_P(PassGolden, RewritesAndKeepsValues) {
       for (const Decline& d : *list)
         notes += "# declined " + d.pass + " " + d.value + ": " + d.reason + "\n";
     const bool library = c.input.find("group @") != std::string::npos;
-    for (uint32_t seed = 1; seed <= 2; ++seed) compare(before, after, library ? 64 : 0, seed);
+    for (uint32_t seed = 1; seed <= 2; ++seed) compare(before, after, library || freeze ? 64 : 0, seed);
     actual += c.heading + before.str() + "# =>\n" + after.str() + notes + "\n";
   }
   EXPECT_TRUE(changed) << "no case of " << file << " changes anything";

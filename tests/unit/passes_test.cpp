@@ -143,8 +143,8 @@ TEST(Passes, SkipAndStop) {
   run_passes(g, context);
   std::vector<std::string> names;
   for (const PassRecord& r : context.records) names.push_back(r.name);
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"canonicalize", "recognize_attention", "sink", "fuse_row"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"canonicalize", "recognize_attention",
+                                             "fold_convolution", "sink", "fuse_row"}));
 }
 
 TEST(Passes, RoundTripsThroughText) {
@@ -211,6 +211,34 @@ TEST(FusionCost, HoistsWhatIsConstantAlongTheTrailingAxes) {
   EXPECT_EQ(broadcast_evaluations({64, 1, 1}, {2, 64, 56, 56}, n, none), 2 * 64);
   EXPECT_EQ(broadcast_evaluations({56}, {2, 64, 56, 56}, n, none), n);
   EXPECT_EQ(broadcast_evaluations({64, 1}, {64, 8}, 512, none), 512);  // too short a run
+}
+
+TEST(FusionCost, ManyRowsNeedAMatrixUnit) {
+  const SymbolTable none;
+  const Product p{.dtype = DType::BF16,
+                  .rows = 256,
+                  .columns = 2816,
+                  .depth = 1024,
+                  .one_matrix = true,
+                  .checkpoint_order = true,
+                  .followed = true,
+                  .in_stretches = true};
+  Target target;
+  EXPECT_FALSE(choose_product(p, none, target).generated);
+  target.bf16_tiles = true;
+  EXPECT_TRUE(choose_product(p, none, target).generated);
+  const auto refused = [&](auto&& change) {
+    Product other = p;
+    change(other);
+    return !choose_product(other, none, target).generated;
+  };
+  EXPECT_TRUE(refused([](Product& o) { o.dtype = DType::F32; }));
+  EXPECT_TRUE(refused([](Product& o) { o.depth = 1000; }));
+  EXPECT_TRUE(refused([](Product& o) { o.rows = 16; }));
+  EXPECT_TRUE(refused([](Product& o) { o.in_stretches = false; }));
+  EXPECT_TRUE(refused([](Product& o) { o.one_matrix = false; }));
+  EXPECT_TRUE(refused([](Product& o) { o.followed = false; }));
+  EXPECT_TRUE(refused([](Product& o) { o.packed = true; }));
 }
 
 TEST(Passes, UnknownNameIsRefused) {

@@ -154,7 +154,12 @@ class PlanRunner {
       operands.push_back(b.input({view.dtype, view.shape}));
       in.push_back(read(view));
     }
-    for (const ir::ValueId v : b.emit_multi(op_of(l.op), operands, attributes(l))) b.output(v);
+    const bool folded = l.op == program::LibraryOp::convolution_packed && l.inputs.size() > 3;
+    const bool biased = l.op == program::LibraryOp::linear_packed && l.inputs.size() == 3;
+    const ir::OpCode op = folded   ? ir::OpCode::convolution_folded
+                          : biased ? ir::OpCode::addmm
+                                   : op_of(l.op);
+    for (const ir::ValueId v : b.emit_multi(op, operands, attributes(l))) b.output(v);
     const std::vector<HostArray> out = ir::evaluate(b.finish(), in, symbols_);
     for (size_t i = 0; i < l.outs.size(); ++i) write(p_.views[l.outs[i].index], out[i]);
   }
@@ -171,6 +176,8 @@ class PlanRunner {
       case LibraryOp::convolution:
       case LibraryOp::convolution_packed:
         return ir::OpCode::convolution;
+      case LibraryOp::linear_packed:
+        return ir::OpCode::matmul;
       case LibraryOp::max_pool2d:
         return ir::OpCode::max_pool;
       case LibraryOp::sdpa:
@@ -189,6 +196,8 @@ class PlanRunner {
       case LibraryOp::mm:
       case LibraryOp::bmm:
         return {};
+      case LibraryOp::linear_packed:
+        return l.inputs.size() == 3 ? std::vector<ir::Attr>{1.0, 1.0} : std::vector<ir::Attr>{};
       case LibraryOp::addmm:
       case LibraryOp::baddbmm:
         return {l.floats[1], l.floats[0]};
@@ -199,8 +208,12 @@ class PlanRunner {
       }
       case LibraryOp::convolution_packed: {
         const auto n = static_cast<size_t>(l.ints[0]);
-        return {ints(1, n), ints(1 + n, n), ints(1 + 2 * n, n), false, std::vector<int64_t>(n, 0),
-                l.ints[1 + 3 * n]};
+        if (l.inputs.size() > 3)
+          return {ints(1, n), ints(1 + n, n), ints(1 + 2 * n, n), l.ints[1 + 3 * n],
+                  l.ints[2 + 3 * n] != 0};
+        return {
+            ints(1, n),       ints(1 + n, n), ints(1 + 2 * n, n), false, std::vector<int64_t>(n, 0),
+            l.ints[1 + 3 * n]};
       }
       case LibraryOp::max_pool2d:
         return {ints(0, 2), ints(2, 2), ints(4, 2), ints(6, 2), l.ints[8] != 0};

@@ -8,6 +8,10 @@
 // The rows of x are written out: a program holds one dot for each of them and for each product of
 // the body, and the lowering keeps all of their accumulators in registers. On a GPU a warp takes a
 // row of the matrix, and dots are reductions as any other.
+//
+// Many rows of bf16, where the target has a matrix unit, are an axis of their own:
+//
+//   x [m, -, c], w [-, n, c];  d [m, n, -] = dot x, w;  store y[m, n] = act(d)
 #include <algorithm>
 
 #include "codegen/generate/generators.h"
@@ -21,7 +25,9 @@ constexpr int64_t kMaxDots = 8;     // accumulators of a row that fit in registe
 constexpr int64_t kBlockRows = 64;  // of the matrix at most
 constexpr int64_t kFewestRows = 8;  // of the matrix at least
 constexpr int64_t kBlocksPerCore = 8;
-constexpr int64_t kWarpRows = 4;  // of a GPU's block
+constexpr int64_t kWarpRows = 4;                          // of a GPU's block
+constexpr int64_t kTileRows = 16, kTileColumns = 64;      // of a step of the matrix unit
+constexpr int64_t kMostRows = 256, kFewestTileRows = 64;  // of x in a block
 
 const ir::Eqn& first_product(const passes::KernelRequest& request) {
   for (const ir::Eqn& e : request.body->eqns())
@@ -61,17 +67,16 @@ class ContractionKernel {
     for (uint32_t i = 0; i < region.nodes.size(); i++)
       if (region.live[i] && region.nodes.at(NodeId(i)).kind == NodeKind::Dot)
         dots_.push_back(NodeId(i));
-    split_variables();
+    split_variables({});
   }
 
   tile::Program run(const Target& target) {
     const Flat rows = flatten(region_, matrix_vars_), few = flatten(region_, few_vars_);
     const Flat columns = flatten(region_, region_.vars_of(Role::Reduced));
     const int64_t count = few.size.is_const() ? few.size.value() : kMaxDots + 1;
-    if (count * static_cast<int64_t>(dots_.size()) > kMaxDots)
-      throw Unsupported(request_.name, "more than a few rows against a matrix");
+    if (count * static_cast<int64_t>(dots_.size()) > kMaxDots) return tiles(target);
     const int64_t height = block_rows(rows.size, target);
-    const BlockedAxis r = blocked_axis(b_, symbols_, "r", rows.size, height, 0);
+    const BlockedAxis r = blocks_of("r", rows.size, height, 0);
     const int64_t longest = std::clamp<int64_t>(columns.size.range(symbols_).hi, 1, 1 << 30);
     const tile::AxisId c = b_.axis("c", longest, b_.dim(columns.size));
     Emitter emit(b_, region_, {r.axis, c}, buffers_.inputs);
@@ -90,9 +95,64 @@ class ContractionKernel {
   }
 
  private:
+  // Inner variables in blocks of rows and columns; the others count blocks.
+  tile::Program tiles(const Target& target) {
+    split_variables(1);
+    if (few_vars_.empty() || matrix_vars_.empty() || !target.bf16_tiles)
+      throw Unsupported(request_.name, "more than a few rows against a matrix");
+    const Dim rows = region_.extent(few_vars_.back()),
+              columns = region_.extent(matrix_vars_.back());
+    std::vector<IterVar> outer(few_vars_.begin(), few_vars_.end() - 1);
+    outer.insert(outer.end(), matrix_vars_.begin(), matrix_vars_.end() - 1);
+    const Flat blocks = flatten(region_, outer);
+    const Flat depth = flatten(region_, region_.vars_of(Role::Reduced));
+    const int64_t height = tile_rows(rows, columns * blocks.size, target);
+    const BlockedAxis m = blocks_of("m", rows, height, 0),
+                      n = blocks_of("n", columns, kTileColumns, 1);
+    const int64_t longest = std::clamp<int64_t>(depth.size.range(symbols_).hi, 1, 1 << 30);
+    const tile::AxisId c = b_.axis("c", longest, b_.dim(depth.size));
+    Emitter emit(b_, region_, {m.axis, n.axis, c}, buffers_.inputs);
+    emit.bind(few_vars_.back().atom, {m.index, 1});
+    emit.bind(matrix_vars_.back().atom, {n.index, 2});
+    bind_flat(b_, emit, region_, depth, b_.coord(c), 4);
+    if (!outer.empty()) {
+      b_.grid(2, blocks.size);
+      bind_flat(b_, emit, region_, blocks, b_.scalar(b_.block_id(2)), 0);
+    }
+    emit.reduce_over(2);
+    emit_checks(b_, emit, region_.checks);
+    for (const Result& result : region_.results)
+      store(emit, result, {m.axis, n.axis, tile::AxisId()});
+    b_.program().block_elems =
+        height * kTileColumns * std::max<int64_t>(depth.size.hint(symbols_) / kTileRows, 1);
+    return b_.finish();
+  }
+
+  // As blocked_axis; the extent is constant where every block is full.
+  BlockedAxis blocks_of(const char* name, const Dim& size, int64_t capacity, uint32_t grid_axis) {
+    if (size.range(symbols_).hi <= capacity || !size.divisible_by(capacity))
+      return blocked_axis(b_, symbols_, name, size, capacity, grid_axis);
+    b_.grid(grid_axis, divide_exactly(size, capacity).value_or(Dim::ceildiv(size, capacity)));
+    const tile::IndexId first = b_.mul(b_.scalar(b_.block_id(grid_axis)), b_.cst(capacity));
+    const tile::AxisId a = b_.axis(name, capacity, b_.cst(capacity));
+    return {a, b_.add(first, b_.coord(a))};
+  }
+
+  // Equal blocks of rows, as high as leaves every core some blocks: the matrix is packed anew for
+  // each.
+  int64_t tile_rows(const Dim& rows, const Dim& columns, const Target& target) const {
+    const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+    const int64_t all = std::max<int64_t>(rows.hint(symbols_), 1);
+    const int64_t across = up(columns.hint(symbols_), kTileColumns);
+    int64_t blocks = up(all, kMostRows);
+    while (blocks * across < 2 * target.cores && all / (2 * blocks) >= kFewestTileRows) blocks *= 2;
+    const int64_t height = up(up(all, blocks), kTileRows) * kTileRows;
+    return rows.is_const() ? height : std::max(height, kFewestTileRows);
+  }
+
   // The variables that one side of every product varies with are the matrix's rows; the other
-  // side's are few, and written out.
-  void split_variables() {
+  // side's are few, and written out. The matrix is the side with more of them, unless given.
+  void split_variables(std::optional<size_t> matrix) {
     const auto uses = [&](size_t side, const IterVar& v) {
       return std::any_of(dots_.begin(), dots_.end(),
                          [&](NodeId d) { return reads(region_.nodes.at(d).args[side], v.atom); });
@@ -104,7 +164,9 @@ class ContractionKernel {
       for (const size_t side : {0u, 1u})
         if (uses(side, v)) extents[side] = extents[side] * region_.extent(v);
     }
-    matrix_ = extents[0].hint(symbols_) > extents[1].hint(symbols_) ? 0 : 1;
+    matrix_ = matrix.value_or(extents[0].hint(symbols_) > extents[1].hint(symbols_) ? 0 : 1);
+    few_vars_.clear();
+    matrix_vars_.clear();
     for (const IterVar& v : free) (uses(1 - matrix_, v) ? few_vars_ : matrix_vars_).push_back(v);
   }
 

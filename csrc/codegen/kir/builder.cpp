@@ -175,6 +175,40 @@ void KirBuilder::prefetch(ObjectId o, ValueId index) {
   append(std::move(i));
 }
 
+void KirBuilder::tile_rows(ValueId rows) {
+  append(make(Op::tile_rows, {rows}));
+}
+
+void KirBuilder::tile_zero(uint32_t tile) {
+  Inst i = make(Op::tile_zero, {});
+  i.imm = tile;
+  append(std::move(i));
+}
+
+void KirBuilder::tile_load(uint32_t tile, ObjectId o, ValueId index, ValueId stride) {
+  Inst i = make(Op::tile_load, {index, stride});
+  i.imm = tile;
+  i.object = o;
+  append(std::move(i));
+}
+
+void KirBuilder::tile_store(uint32_t tile, ObjectId o, ValueId index, ValueId stride) {
+  Inst i = make(Op::tile_store, {index, stride});
+  i.imm = tile;
+  i.object = o;
+  append(std::move(i));
+}
+
+void KirBuilder::tile_dot(int32_t c, int32_t a, int32_t b) {
+  Inst i = make(Op::tile_dot, {});
+  i.mask = {c, a, b};
+  append(std::move(i));
+}
+
+void KirBuilder::tile_release() {
+  append(make(Op::tile_release, {}));
+}
+
 ValueId KirBuilder::meta(uint32_t word) {
   Inst i = make(Op::meta, {});
   i.imm = word;

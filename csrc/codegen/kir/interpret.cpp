@@ -6,6 +6,7 @@
 
 #include "codegen/kir/lane_eval.h"
 #include "codegen/kir/object_memory.h"
+#include "codegen/kir/tile_unit.h"
 
 namespace poot::kir {
 namespace {
@@ -133,6 +134,7 @@ class Machine {
 
   void inst(const Inst& i, uint32_t t) {
     const OpInfo& info = op_info(i.op);
+    if (i.op >= Op::tile_rows && i.op <= Op::tile_release) return tile(i);
     if (info.has("object") || info.has("table")) return access(i, t);
     if (i.op == Op::fail) {
       if (scalar(i.args[0], t)) status_ |= static_cast<uint32_t>(i.imm);
@@ -154,6 +156,35 @@ class Machine {
     for (size_t l = 0; l < i.type.lanes; ++l)
       out[l] = eval_lane(i, from, to, arg[0] ? arg[0][l * stride[0]] : 0,
                          arg[1] ? arg[1][l * stride[1]] : 0, arg[2] ? arg[2][l * stride[2]] : 0);
+  }
+
+  void tile(const Inst& i) {
+    const bool accesses = i.op == Op::tile_load || i.op == Op::tile_store;
+    const size_t width =
+        accesses ? static_cast<size_t>(bit_width(k_.objects[i.object.index].elem) / 8) : 1;
+    const auto place = [&](size_t row, size_t byte) {
+      return index(i.args[0], 0, 0) + static_cast<int64_t>(row) * index(i.args[1], 0, 0) +
+             static_cast<int64_t>(byte / width);
+    };
+    switch (i.op) {
+      case Op::tile_rows:
+        return tiles_.configure(index(i.args[0], 0, 0));
+      case Op::tile_zero:
+        return tiles_.zero(i.imm);
+      case Op::tile_load:
+        return tiles_.load(i.imm, width, [&](size_t row, size_t byte) {
+          return memory_.load(i.object, place(row, byte), 0);
+        });
+      case Op::tile_store:
+        return tiles_.store(i.imm, [&](size_t row, size_t byte, uint32_t bits) {
+          memory_.store(i.object, place(row, byte), bits, 0);
+        });
+      case Op::tile_dot:
+        return tiles_.dot(static_cast<size_t>(i.mask[0]), static_cast<size_t>(i.mask[1]),
+                          static_cast<size_t>(i.mask[2]));
+      default:
+        return tiles_.release();
+    }
   }
 
   uint64_t reduce(const Inst& i, uint32_t t) {
@@ -245,6 +276,7 @@ class Machine {
   const Kernel& k_;
   const RunArgs& args_;
   ObjectMemory memory_;
+  TileUnit tiles_;
   std::vector<size_t> base_;      // of each value, in values_
   std::vector<uint64_t> values_;  // raw bits: value, thread, lane
   Threads all_;

@@ -129,7 +129,7 @@ struct Inst {
   ObjectId object;     // memory ops, lookup
   uint32_t align = 0;  // bytes; 0: of one element
   bool nontemporal = false;
-  std::vector<int32_t> mask;  // shuffle
+  std::vector<int32_t> mask;  // shuffle; tile_dot: its tiles
   std::vector<Block> blocks;  // for_: 1; if_: 2
 };
 
@@ -192,6 +192,12 @@ class KirBuilder {
   void store_masked(ObjectId o, ValueId index, ValueId v, ValueId mask);
   void scatter(ObjectId o, ValueId index, ValueId v, ValueId mask);
   void prefetch(ObjectId o, ValueId index);
+  void tile_rows(ValueId rows);
+  void tile_zero(uint32_t tile);
+  void tile_load(uint32_t tile, ObjectId o, ValueId index, ValueId stride);
+  void tile_store(uint32_t tile, ObjectId o, ValueId index, ValueId stride);
+  void tile_dot(int32_t c, int32_t a, int32_t b);
+  void tile_release();
   ValueId meta(uint32_t word);
   ValueId block_id(uint32_t axis);
   void fail(uint32_t code, ValueId cond);

@@ -2,6 +2,7 @@
 // cannot say: which element types a conversion joins, which objects an access takes.
 #include "codegen/kir/rules.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace poot::kir {
@@ -175,6 +176,19 @@ Result check_result(const Kernel& k, const Inst& inst, const OpInfo& info) {
   return std::nullopt;
 }
 
+bool uses_tiles(Op op) {
+  return op >= Op::tile_rows && op <= Op::tile_release;
+}
+
+// kir-C7: bf16 or f32 in a tile that is loaded, f32 in one that is stored.
+Result check_tile_object(const Inst& inst, const Object& o) {
+  const bool stores = inst.op == Op::tile_store;
+  if (o.elem != Elem::F32 && (stores || o.elem != Elem::BF16))
+    return Broken{"kir-C7", "%" + o.name + " holds " + std::string(name(o.elem)) + ", which no " +
+                                (stores ? "stored" : "loaded") + " tile does"};
+  return std::nullopt;
+}
+
 // kir-C7: the object of an access.
 Result check_object(const Kernel& k, const Inst& inst, const OpInfo& info) {
   const bool table = info.has("table");
@@ -184,9 +198,10 @@ Result check_object(const Kernel& k, const Inst& inst, const OpInfo& info) {
   const Object& o = k.objects[inst.object.index];
   if (table != (o.kind == ObjectKind::Table))
     return Broken{"kir-C7", "%" + o.name + (table ? " is not a table" : " is a table")};
-  const bool stores = info.result == "none" && inst.op != Op::prefetch;
+  const bool stores = info.result == "none" && inst.op != Op::prefetch && inst.op != Op::tile_load;
   if (stores && o.kind == ObjectKind::Buffer && !o.writable)
     return Broken{"kir-C7", "buffer %" + o.name + " is not an output"};
+  if (uses_tiles(inst.op)) return check_tile_object(inst, o);
   Type value = inst.type;
   if (stores) value = k.type(inst.args.back());
   if (inst.op == Op::store_masked) {
@@ -218,10 +233,16 @@ Result check_attrs(const Kernel& k, const Inst& inst, const OpInfo& info) {
     return Broken{"kir-C10",
                   std::string(info.name) + " " + std::to_string(inst.imm) + " is out of range"};
   if (info.has("code") && inst.imm == 0) return Broken{"kir-C10", "fail needs a code"};
-  if (info.has("mask"))
+  if (uses_tiles(inst.op)) {
+    const bool three = inst.op != Op::tile_dot || inst.mask.size() == 3;
+    const bool known = std::ranges::all_of(inst.mask, [](int32_t t) { return t >= 0 && t <= 7; });
+    if (inst.imm > 7 || !three || !known)
+      return Broken{"kir-C10", std::string(info.name) + " names tiles that are not 0 to 7"};
+  } else if (info.has("mask")) {
     for (int32_t lane : inst.mask)
       if (lane < 0 || lane >= 2 * k.type(inst.args[0]).lanes)
         return Broken{"kir-C10", "shuffle picks lane " + std::to_string(lane)};
+  }
   if (info.has("pred") && is_float(inst.pred) != (inst.op == Op::fcmp))
     return Broken{"kir-C11", std::string(info.name) + " " + std::string(name(inst.pred))};
   return std::nullopt;

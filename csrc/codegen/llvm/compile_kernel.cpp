@@ -61,6 +61,7 @@ TargetFeatures features_of(const Target& target, const llvm::TargetMachine& mach
   f.avx512 = info.checkFeatures("+avx512f,+avx512bw,+avx512dq,+avx512vl");
   f.avx512_bf16 = f.avx512 && info.checkFeatures("+avx512bf16");
   f.avx512_vnni = f.avx512 && info.checkFeatures("+avx512vnni");
+  f.amx_bf16 = info.checkFeatures("+amx-tile,+amx-bf16");
   return f;
 }
 

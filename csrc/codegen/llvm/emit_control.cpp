@@ -14,7 +14,7 @@ using kir::Op;
 
 void Emitter::emit_inst(const kir::Inst& i) {
   if (emit_memory(i) || emit_float(i) || emit_int(i) || emit_compare(i) || emit_convert(i) ||
-      emit_vector(i) || emit_control(i) || emit_scale(i) || emit_workgroup(i))
+      emit_vector(i) || emit_control(i) || emit_scale(i) || emit_tiles(i) || emit_workgroup(i))
     return;
   unsupported(i, "an emitter");
 }

@@ -26,6 +26,7 @@ struct TargetFeatures {
   bool avx512 = false;  // F, BW, DQ, VL
   bool avx512_bf16 = false;
   bool avx512_vnni = false;
+  bool amx_bf16 = false;
   bool avx2 = false;
   uint32_t vector_bits = 512;
 };
@@ -117,6 +118,10 @@ class Emitter {
   // Runs `then` only where the scalar condition holds; its value, else `otherwise`.
   Value* guarded(Value* condition, const std::function<Value*()>& then, Value* otherwise);
 
+  // emit_tiles.cpp
+  bool emit_tiles(const kir::Inst& i);
+  void tile_rows(Value* rows);
+
   llvm::Type* type(kir::Elem e);
   llvm::Type* type(kir::Type t);
   llvm::Type* with_lanes(llvm::Type* scalar, unsigned lanes) const;
@@ -154,6 +159,7 @@ class Emitter {
   Value* grid_[3] = {};
   std::vector<llvm::MDNode*> scope_of_, disjoint_from_;  // of each buffer
   bool nontemporal_ = false;
+  Value* tile_shapes_ = nullptr;  // what tile_rows loads from
 };
 
 }  // namespace poot::codegen

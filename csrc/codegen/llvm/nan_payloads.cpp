@@ -133,6 +133,7 @@ void Emitter::note_nans(const kir::Inst& i) {
     char& array = narrowable_array_[i.object.index];
     array = array && narrowable_[i.args.back().index];
   }
+  if (i.op == Op::tile_store) narrowable_array_[i.object.index] = 0;
   if (i.results.size() == 1 && kernel_.type(i.results[0]).elem == Elem::F32)
     narrowable_[i.results[0].index] = nan_is_narrowable(i);
 }

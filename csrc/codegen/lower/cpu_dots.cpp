@@ -68,6 +68,7 @@ CpuLowering::DotBlock CpuLowering::dot_block(const Roots& roots) const {
 }
 
 void CpuLowering::dots(const Roots& roots) {
+  if (roots[0]->rows.size() == 2) return matrix_dots(roots);
   const DotBlock d = dot_block(roots);
   if (!d.row) return dot_rows(d, {});
   kir::KirBuilder& b = emit_.builder();

@@ -47,6 +47,30 @@ class CpuLowering final : public BlockLowering {
   kir::ValueId dot_operand(const DotBlock& d, tile::ValueId v);
   kir::ValueId dot_step(const DotBlock& d, const tile::Inst& inst, kir::ValueId acc);
 
+  // cpu_matrix.cpp
+  struct MatrixOperand {  // element (r, k) lies at first + r * stride + k, or + r + k * stride
+    kir::ObjectId object;
+    kir::ValueId first;
+    int64_t stride;
+    bool by_depth;  // the former
+  };
+  struct MatrixPart {  // columns [from, from + length) of both operands
+    MatrixOperand left, right;
+    tile::AxisId rows, columns;
+    KeptTile sums;
+    kir::ObjectId panel;
+    kir::ValueId from, length;
+    kir::ValueId next;  // element of the right operand at which the part after this begins
+    bool adds;          // to sums of earlier parts
+  };
+  void matrix_dots(const Roots& roots);
+  MatrixOperand matrix_operand(tile::ValueId v, tile::AxisId row, tile::AxisId column);
+  void pack_columns(const MatrixPart& p);
+  void pack_rows(const MatrixPart& p);
+  void multiply_panel(const MatrixPart& p);
+  void multiply_strip(const MatrixPart& p, kir::ValueId row);
+  void ask_for_next(const MatrixPart& p, kir::ValueId row, kir::ValueId k);
+
   int64_t passes_ahead_ = 0;
 };
 

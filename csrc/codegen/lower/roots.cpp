@@ -24,10 +24,9 @@ Root BlockLowering::make_root(Root::Kind kind, const tile::Inst* inst, ValueId v
                               std::vector<AxisId> axes) const {
   Root r{.kind = kind, .inst = inst, .value = value};
   // An axis that is a row of some tile is a row everywhere, so that roots with and without the
-  // column share a nest; but what follows dots shares none with them, and takes their rows as a
-  // column of vectors.
-  const AxisSet rows =
-      axes.size() == 1 ? facts_.row_axes() & ~facts_.dot_rows() : facts_.row_axes();
+  // column share a nest; but what follows dots shares none with them, and takes the last axis of
+  // their results as a column of vectors.
+  const AxisSet rows = facts_.row_axes() & ~facts_.dot_columns();
   if (!axes.empty() && (rows & TileFacts::bit(axes.back())) == 0) {
     r.column = axes.back();
     axes.pop_back();

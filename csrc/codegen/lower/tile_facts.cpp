@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ranges>
 
 namespace poot::codegen {
 
@@ -147,7 +148,12 @@ void TileFacts::visit(const tile::Block& block, uint32_t& next_run) {
     note_uses(inst, inst.op == tile::Op::yield ? 0 : run);
     for (ValueId r : inst.results) defs_[r.index] = &inst, runs_[r.index] = run;
     // Elementwise values start from nothing: compute_index_deps adds what their operands vary with.
-    if (inst.op == tile::Op::dot) dot_rows_ |= axes(inst.results[0]);
+    if (inst.op == tile::Op::dot)
+      for (const tile::AxisId a : program_.type(inst.results[0]).axes | std::views::reverse)
+        if (a) {
+          dot_columns_ |= bit(a);
+          break;
+        }
     if (reduces(inst))
       reduced_axes_ |= bit(tile::joined_axes(program_, inst.args)[inst.axis]);
     else

@@ -39,7 +39,7 @@ class TileFacts {
   static AxisSet bit(tile::AxisId a) { return AxisSet{1} << a.index; }
   // Axes that are not the last of some tile, and axes that are reduced somewhere.
   AxisSet row_axes() const { return row_axes_; }
-  AxisSet dot_rows() const { return dot_rows_; }  // axes of the results of dots
+  AxisSet dot_columns() const { return dot_columns_; }  // last axes of the results of dots
   AxisSet reduced_axes() const { return reduced_axes_; }
 
   // A dot, or a reduction over an axis; one over a unit axis is its operand.
@@ -70,7 +70,7 @@ class TileFacts {
   std::vector<uint32_t> runs_;
   std::vector<char> escapes_, live_, ends_narrow_;
   std::vector<AxisSet> deps_, index_deps_;
-  AxisSet row_axes_ = 0, reduced_axes_ = 0, dot_rows_ = 0;
+  AxisSet row_axes_ = 0, reduced_axes_ = 0, dot_columns_ = 0;
 };
 
 // for_, if_: instructions with blocks, which split a block into runs.

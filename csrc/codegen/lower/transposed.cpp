@@ -13,6 +13,7 @@
 #include <array>
 
 #include "codegen/lower/block_lowering.h"
+#include "codegen/lower/transpose.h"
 
 namespace poot::codegen::lowering {
 
@@ -30,14 +31,17 @@ int64_t transpose_lanes(const Target& target, DType d) {
   return std::min(kMostLanes, target.vector_bytes / byte_size(d));
 }
 
-void transpose(kir::KirBuilder& b, std::vector<KValue>& v) {
+}  // namespace
+
+void transpose(kir::KirBuilder& b, std::vector<KValue>& v, int32_t lanes) {
   const auto n = static_cast<int32_t>(v.size());
   for (int32_t bit = 1; bit < n; bit *= 2) {
     std::vector<int32_t> low, high;  // lanes of a ++ b
-    for (int32_t l = 0; l < n; ++l) {
-      const bool set = (l & bit) != 0;
-      low.push_back(set ? n + (l ^ bit) : l);
-      high.push_back(set ? n + l : l | bit);
+    for (int32_t l = 0; l < n * lanes; ++l) {
+      const int32_t e = l / lanes, within = l % lanes;
+      const bool set = (e & bit) != 0;
+      low.push_back((set ? n + (e ^ bit) : e) * lanes + within);
+      high.push_back((set ? n + e : e | bit) * lanes + within);
     }
     for (int32_t i = 0; i < n; ++i) {
       if ((i & bit) != 0) continue;
@@ -48,8 +52,6 @@ void transpose(kir::KirBuilder& b, std::vector<KValue>& v) {
     }
   }
 }
-
-}  // namespace
 
 // Loads under the nest's roots that are contiguous along its only row axis and strided along its
 // column.
