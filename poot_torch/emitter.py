@@ -33,20 +33,6 @@ DTYPE_NAMES = {
     torch.complex128: "c128",
 }
 TORCH_DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
-KERNEL_DTYPES = frozenset(
-    (
-        torch.bool,
-        torch.uint8,
-        torch.int8,
-        torch.int16,
-        torch.int32,
-        torch.int64,
-        torch.float16,
-        torch.bfloat16,
-        torch.float32,
-        torch.float64,
-    )
-)
 NO_F64 = frozenset(("erfc", "gelu_erf"))  # functions that kernels have in f32 only
 REDUCED = frozenset((torch.float16, torch.bfloat16))
 

@@ -25,6 +25,7 @@ from .graph_facts import device_of, is_host_number, is_token, view_base
 from .lowerings import FIRST_RESULT, complex_numbers, registry
 from .lowerings.random import DRAWN
 from .provenance import source_line
+from .result_check import mismatch
 from .symbols import Symbols, Unbindable
 from .trees import leaves, mapped
 
@@ -275,7 +276,7 @@ class _Importer:
         if reason is None:
             try:
                 result = lowering(self.emitter, *args, **kwargs)
-                reason = self._mismatch(result, self._result(node))
+                reason = mismatch(result, self._result(node), self.symbols)
             except Declined as e:
                 reason = str(e)
             except InvalidGraph as e:
@@ -308,21 +309,6 @@ class _Importer:
             if t.device != self.device and t.ndim != 0:
                 raise WholeGraph(f"a tensor on {t.device}", str(node.target), source_line(node))
         return next((f"no kernels for {t.dtype}" for t in results if t.dtype not in DTYPE_NAMES), None)
-
-    def _mismatch(self, result: Any, val: Any) -> str | None:
-        """Why the lowered result is not what the fake tensors say, or None."""
-        got, want = (result, val) if isinstance(val, (list, tuple)) else ((result,), (val,))
-        if len(got) != len(want):
-            return f"lowering yields {len(got)} results of {len(want)}"
-        for g, w in zip(got, want, strict=True):
-            if isinstance(w, torch.Tensor):
-                shape = self.symbols.dims(w.shape)
-                if g.dtype != w.dtype or g.shape != shape:
-                    return (
-                        f"lowering yields {DTYPE_NAMES[g.dtype]}{_text(g.shape)}, "
-                        f"eager {DTYPE_NAMES[w.dtype]}{_text(shape)}"
-                    )
-        return None
 
     def _fold(self, node: torch.fx.Node, args: Any, kwargs: Any) -> None:
         """Raises _Folded for a small constant expression, such as linspace."""
@@ -412,7 +398,3 @@ class _Importer:
         for argument, value in self.writes.items():
             whole = self.pairs.join(value) if isinstance(value, ComplexVal) else value
             self.builder.output(whole.id, "state", self.inputs[argument])
-
-
-def _text(shape: tuple[Any, ...]) -> str:
-    return "[" + ", ".join(str(d) for d in shape) + "]"
