@@ -143,6 +143,10 @@ class Emitter:
         out = self.meta[0] if isinstance(self.meta, (tuple, list)) else self.meta
         return isinstance(out, torch.Tensor) and out.dtype in REDUCED and out.device.type == "cpu"
 
+    @property
+    def on_gpu(self) -> bool:
+        return isinstance(self.meta, torch.Tensor) and self.meta.device.type != "cpu"
+
     # ---- equations
 
     def wrap(self, value: _C.Value) -> Val:
@@ -256,10 +260,9 @@ class Emitter:
         other operand is rounded first. On a GPU numbers that lie on the host enter sums, products and
         quotients unrounded, on either side, and 0-d tensors of the device are rounded as any other.
         """
-        on_gpu = isinstance(self.meta, torch.Tensor) and self.meta.device.type != "cpu"
-        if on_gpu and (op not in _NUMBERS_UNROUNDED or not self._reads_host_numbers(args)):
+        if self.on_gpu and (op not in _NUMBERS_UNROUNDED or not self._reads_host_numbers(args)):
             args = [a if isinstance(a, _C.Dim) else self.rounded(a, dtype) for a in args] if dtype in REDUCED else args
-        if dtype in REDUCED and on_gpu and any(self._needs_opmath(a, dtype) for a in args):
+        if dtype in REDUCED and self.on_gpu and any(self._needs_opmath(a, dtype) for a in args):
             return self.cast(self.emit(op, *(self.operand(a, torch.float32) for a in args)), dtype)
         if dtype in REDUCED and op in ("mul", "div", "floor_div") and self._needs_opmath(args[-1], dtype):
             args = [*(self.rounded(a, dtype) for a in args[:-1]), args[-1]]

@@ -191,6 +191,7 @@ TESTS = (
     "test_signed_zeros.py",
     "test_training_step.py",
     "test_exceptions.py",
+    "test_gpu_replay.py",
 )
 
 

@@ -54,7 +54,8 @@ def bitwise_not(e: Emitter, x: Val) -> Val:
 
 
 def _scaled(e: Emitter, op: str, a: Any, b: Any, alpha: Any) -> Val:
-    """a ± alpha*b. With alpha, eager rounds every operand, multiplies and adds in opmath, and rounds once."""
+    """a ± alpha*b. With alpha, eager rounds every operand (on a GPU: those that are tensors), multiplies and adds in
+    opmath, and rounds once."""
     dtype = e.promote(a, b)[1]
     if isinstance(b, int) and b == 0 and isinstance(a, Val) and a.dtype == dtype and not is_float(dtype):
         return a
@@ -64,8 +65,12 @@ def _scaled(e: Emitter, op: str, a: Any, b: Any, alpha: Any) -> Val:
         return e.pointwise(op, (a, e.pointwise("mul", (b, alpha), dtype)), dtype)
     wide = opmath(dtype)
     factor = -alpha if op == "sub" else alpha
-    b_wide, a_wide = e.value(e.rounded(b, dtype), wide), e.operand(e.rounded(a, dtype), wide)
-    return e.cast(e.emit("fma", b_wide, e.lit(e.rounded(factor, dtype), wide), a_wide), dtype)
+
+    def entering(x: Any) -> Any:
+        return x if e.on_gpu and not isinstance(x, Val) else e.rounded(x, dtype)
+
+    b_wide, a_wide = e.value(entering(b), wide), e.operand(entering(a), wide)
+    return e.cast(e.emit("fma", b_wide, e.lit(entering(factor), wide), a_wide), dtype)
 
 
 @lower(aten.add.Tensor, aten.add.Scalar)

@@ -23,11 +23,10 @@ using KValue = kir::ValueId;
 
 namespace {
 
-constexpr int64_t kCheapOps = 16;      // of a phase: more vectors in flight pay
-constexpr int64_t kFewOps = 8;         // still more
-constexpr int64_t kAccumulators = 4;   // of a plain reduction
-constexpr int64_t kOnlineVectors = 4;  // of a round of a pair
-constexpr int64_t kFewPositions = 4;   // of a thread: the row is better kept than walked
+constexpr int64_t kFewOps = 8;                     // of a phase: more vectors in flight pay
+constexpr int64_t kVectors = 4, kMoreVectors = 8;  // of a round
+constexpr int64_t kOnlineVectors = 4;              // of a round of a pair
+constexpr int64_t kFewPositions = 4;  // of a thread: the row is better kept than walked
 
 }  // namespace
 
@@ -81,7 +80,7 @@ bool GpuLowering::is_online_sum(const Root& root) const {
 
 GpuLowering::Phase GpuLowering::split_phase(AxisId column,
                                             const std::vector<const Root*>& roots) const {
-  Phase phase{.column = column, .others = {}, .online = {}, .unroll = 2};
+  Phase phase{.column = column, .others = {}, .online = {}, .unroll = kVectors};
   const auto root_of = [&](ValueId value) {
     const auto it = std::find_if(roots.begin(), roots.end(), [&](const Root* r) {
       return r->kind == Root::Reduce && r->kept_as == value;
@@ -99,15 +98,15 @@ GpuLowering::Phase GpuLowering::split_phase(AxisId column,
   }
   if (!phase.online.empty())
     phase.unroll = kOnlineVectors;
-  else if (const int ops = phase_cost(roots, column).ops; ops <= kCheapOps)
-    phase.unroll = ops <= kFewOps ? 8 : 4;
+  else if (phase_cost(roots, column).ops <= kFewOps)
+    phase.unroll = kMoreVectors;
   while (phase.unroll > positions_of(column)) phase.unroll /= 2;
   return phase;
 }
 
 GpuLowering::Sums GpuLowering::start(const Phase& phase, uint16_t lanes, int64_t unroll) {
   Sums acc;
-  acc.plain = identities(phase.others, lanes, static_cast<size_t>(std::min(unroll, kAccumulators)));
+  acc.plain = identities(phase.others, lanes, static_cast<size_t>(unroll));
   for (const Online& pair : phase.online) {
     acc.largest.push_back(identity(*pair.largest, 1));
     acc.sum.push_back(identity(*pair.sum, lanes));
@@ -124,7 +123,7 @@ void GpuLowering::take(const Phase& phase, const std::vector<KValue>& bases, uin
   std::vector<Emitter::Scope> scopes;
   for (size_t u = 0; u < bases.size(); ++u) {
     emit_.push_scope();
-    positions(phase.others, {phase.column, bases[u], lanes, {}}, acc.plain, each, u % each);
+    positions(phase.others, {phase.column, bases[u], lanes, {}}, acc.plain, each, u);
     if (!phase.online.empty()) {
       emit_.bind_vector({phase.column, bases[u], lanes, {}});
       for (const Online& pair : phase.online) emit_.compute(pair.largest->value, lanes);
