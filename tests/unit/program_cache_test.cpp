@@ -10,7 +10,7 @@ namespace poot::compiler {
 namespace {
 
 constexpr std::string_view kGraph =
-    R"(graph @scaled(s0 in [2, 64] hint 4, %x: f32[s0,8]) -> f32[s0,8] {
+    R"(graph @scaled(s0 in [2, 64] hint 4, %x: f32[s0,8]) -> (f32[s0,8]) {
   %0 = mul %x, f32 2 : f32[s0,8]
   return %0
 }
