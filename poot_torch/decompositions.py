@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from . import adaptive_pooling, own_decompositions, sampling
+from . import own_decompositions, sampling
 
 _NAMES = (
     # losses
@@ -141,7 +141,6 @@ def table() -> dict[Any, Callable[..., Any]]:
 
     names = [n for n in _NAMES if hasattr(torch.ops.aten, n)]
     found = get_decompositions([getattr(torch.ops.aten, n) for n in names])
-    found.update(adaptive_pooling.table())
     pool = torch.ops.aten._adaptive_avg_pool2d.default
     whole = get_decompositions([pool]).get(pool)
     if whole is not None:
