@@ -30,12 +30,6 @@ def capturing() -> Any:
     return torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True)
 
 
-def forget() -> None:
-    """What Dynamo compiled, and what poot reports of it. Dynamo tells a backend only after a compile that succeeded."""
-    torch._dynamo.reset()
-    poot_torch.report.clear()
-
-
 class Batch:
     """Calls under one seed, in order."""
 

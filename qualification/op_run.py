@@ -11,10 +11,10 @@ import torch
 
 from qualification.cases import Group
 from qualification.gradients import SEED, detached, equal, gradients
-from qualification.op_batch import Batch, capturing, forget
+from qualification.op_batch import Batch, capturing
 from qualification.op_cases import Sample, operators, samples
 from qualification.op_judge import Outcome, Wrong, copied, judge, widened
-from qualification.result import Result, examine, quiet
+from qualification.result import Result, examine, forget, quiet
 from qualification.rules import DatabaseRule
 
 

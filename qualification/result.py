@@ -80,8 +80,8 @@ def _classify_peer(result: Result) -> None:
     result.cls = "right"
 
 
-def _forget() -> None:
-    """Nothing that was compiled before is in the next report: Dynamo's reset tells only backends in use."""
+def forget() -> None:
+    """What Dynamo compiled, and what poot reports of it. Dynamo tells a backend only after a compile that succeeded."""
     from poot_torch import report
 
     torch._dynamo.reset()
@@ -96,7 +96,7 @@ def examine(name: str, trial: Trial, rule: Rule, against: str) -> Result:
     with quiet():
         want = trial.eager()
         reference = trial.wide(want) if want.error is None else None
-        _forget()
+        forget()
         before = time.perf_counter()
         got = trial.compiled(against)
         result.first_call_s = round(time.perf_counter() - before, 3)
