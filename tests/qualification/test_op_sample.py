@@ -1,4 +1,4 @@
-"""A part of the fixed list of op_db's cases; all of it: python -m qualification ops --sample."""
+"""The fixed list of op_db's cases, which `python -m qualification ops --sample` runs, and the table of results."""
 
 import json
 
@@ -11,6 +11,7 @@ SAMPLES = sweep.pathlib.Path(sweep.__file__).with_name("samples") / "ops.json"
 
 def test_the_list_names_cases_once_and_none_is_expected_wrong():
     classes = json.loads(SAMPLES.read_text())
+    assert len(classes) >= 1000
     assert set(classes.values()) <= {"generated", "library", "fallback", "skipped"}
     cases = [ops.SUITE.parse(name) for name in classes]
     work = [(sweep.Group(g.subject, g.dtype, g.mode, i + 1), i) for g, i in cases]
