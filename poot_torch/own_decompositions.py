@@ -252,40 +252,6 @@ def multi_margin_loss_backward(
     return (slope * outer).reshape(x.shape)
 
 
-def _listed(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(rows, the classes that each lists, which of them count: those before the first negative one)"""
-    rows, classes = (t if t.ndim == 2 else t.reshape(1, -1) for t in (x, target))
-    known = (classes >= 0).to(torch.int64).cumprod(1).bool()
-    return rows, torch.where(known, classes, 0), known
-
-
-@_own(aten.multilabel_margin_loss_forward.default)
-def multilabel_margin_loss_forward(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
-    """PyTorch's own decomposition counts what stands after the first negative class."""
-    rows, classes, known = _listed(x, target)
-    count = rows.shape[1]
-    hit = ((classes.unsqueeze(2) == torch.arange(count, device=x.device)) & known.unsqueeze(2)).any(1)
-    slack = (1.0 - rows.gather(1, classes).unsqueeze(2) + rows.unsqueeze(1)).clamp(min=0)
-    loss = torch.where(known.unsqueeze(2) & ~hit.unsqueeze(1), slack, 0.0).sum((1, 2)) / count
-    loss = loss.mean() if reduction == 1 else loss.sum() if reduction == 2 else loss.reshape(x.shape[:-1])
-    return loss, hit.to(x.dtype).reshape(target.shape)
-
-
-@_own(aten.multilabel_margin_loss_backward.default)
-def multilabel_margin_loss_backward(
-    grad: Tensor, x: Tensor, target: Tensor, reduction: int, is_target: Tensor
-) -> Tensor:
-    rows, place, known = _listed(x, target)
-    hit = is_target.reshape(rows.shape)
-    slack = 1.0 - rows.gather(1, place).unsqueeze(2) + rows.unsqueeze(1)  # [row, listed class, other class]
-    over = (slack > 0) & known.unsqueeze(2) & (hit == 0).unsqueeze(1)
-    each = over.to(x.dtype)
-    slope = each.sum(1).scatter_add(1, place, -each.sum(2))
-    scale = 1.0 / rows.shape[1] / (rows.shape[0] if reduction == 1 else 1)
-    outer = grad.reshape(-1, 1) if reduction == 0 else grad
-    return (slope * scale * outer).reshape(x.shape)
-
-
 @_own(aten._weight_norm_interface_backward.default)
 def weight_norm_backward(grad: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     axes = [i for i in range(v.ndim) if i != dim % v.ndim]

@@ -52,8 +52,9 @@ def _applies(info: Any, dtype: torch.dtype, mode: str) -> bool:
     return dtype in info.supported_dtypes("cpu")
 
 
+@functools.cache
 def scope() -> list[Group]:
-    """A dtype that the scope has in another mode only is run in that mode only."""
+    """Do not change the list. A dtype that the scope has in another mode only is run in that mode only."""
     return [
         Group(name, dtype, mode, limit)
         for name, info in operators().items()

@@ -43,4 +43,4 @@ def test_table_and_page(tmp_path):
     classes = {subject: e["class"] for subject, e in summary["entries"].items()}
     assert classes == {"add": "library", "mul": "wrong", "sub": "skipped"}
     assert summary["parts"]["static f32"]["classes"] == {"generated": 1, "skipped": 1}
-    assert "| mul | wrong | 0 | 0 | 0 | 0 | 0 | 1 | a\\|b |" in table.page("ops", summary)
+    assert "| mul | wrong | 0 | 0 | 0 | 0 | 0 | 0 | 1 | a\\|b |" in table.page("ops", summary)

@@ -25,8 +25,8 @@ def signatures():
     seen = []
     real = poot_torch.backend.import_graph
 
-    def spy(gm, kind, *rest):
-        imported = real(gm, kind, *rest)
+    def spy(gm, kind, *rest, **keywords):
+        imported = real(gm, kind, *rest, **keywords)
         seen.append((kind, list(imported.signature.donated)))
         return imported
 
