@@ -48,7 +48,8 @@ py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
                   const passes::Options& options, const std::string& target_name,
                   const std::string& device_name, std::shared_ptr<OpaqueTable> calls,
                   bool output_pool, const std::vector<uint32_t>& complex_args,
-                  const std::vector<uint32_t>& complex_results, bool capture_libraries) {
+                  const std::vector<uint32_t>& complex_results, bool capture_libraries,
+                  bool matrix_unit) {
   compiler::Compiled compiled;
   auto loaded = std::make_shared<LoadedProgram>();
   loaded->device = c10::Device(device_name);
@@ -62,9 +63,10 @@ py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
       loaded->device.is_cuda() ? &cuda_device(loaded->device.index()) : nullptr;
   {
     py::gil_scoped_release no_gil;
-    const Target target = !target_name.empty() ? Target::parse(target_name)
-                          : cuda               ? target_of(cuda->properties())
-                                               : Target::host();
+    Target target = !target_name.empty() ? Target::parse(target_name)
+                    : cuda               ? target_of(cuda->properties())
+                                         : Target::host();
+    target.bf16_tiles = target.bf16_tiles && matrix_unit;
     compiled = compiler::compile(graph, signature, target, options);
   }
   py::dict report = report_dict(compiled);
@@ -100,19 +102,20 @@ void bind_compile(py::module_& m) {
          std::shared_ptr<OpaqueTable> calls, bool fuse, int64_t memory_limit_bytes,
          const std::string& target, const std::string& device, bool output_pool, bool freeze,
          const std::vector<uint32_t>& complex_args, const std::vector<uint32_t>& complex_results,
-         bool capture_libraries) {
+         bool capture_libraries, bool matrix_unit) {
         passes::Options options;
         options.fuse = fuse;
         options.memory_limit_bytes = memory_limit_bytes;
         options.freeze = freeze;
         return compile(graph, signature, options, target, device, std::move(calls), output_pool,
-                       complex_args, complex_results, capture_libraries);
+                       complex_args, complex_results, capture_libraries, matrix_unit);
       },
       py::arg("graph"), py::arg("signature"), py::arg("calls"), py::arg("fuse") = true,
       py::arg("memory_limit_bytes") = 0, py::arg("target") = "", py::arg("device") = "cpu",
       py::arg("output_pool") = true, py::arg("freeze") = false,
       py::arg("complex_args") = std::vector<uint32_t>(),
-      py::arg("complex_results") = std::vector<uint32_t>(), py::arg("capture_libraries") = true);
+      py::arg("complex_results") = std::vector<uint32_t>(), py::arg("capture_libraries") = true,
+      py::arg("matrix_unit") = false);
   m.def("link_with_nvjitlink", &link_with_nvjitlink, py::arg("paths"));
   m.def(
       "dispatched_reason", [](const std::string& t) { return program::dispatched_reason(t); },

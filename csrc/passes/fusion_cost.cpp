@@ -92,8 +92,8 @@ ProductChoice choose_on_gpu(const Product& p, const SymbolTable& symbols) {
 
 // The matrix unit takes 16 rows and 32 of the depth a step; each column of the matrix is packed
 // once for up to 256 rows, which costs as much as multiplying it with 50 rows or so. The library
-// does the same: measured, the product alone is as fast there from a depth of 512 on (and faster
-// below), so a generated one gains what need not be stored and loaded again after it.
+// does the same and is as fast or faster, clearly so below these sizes: the target has tiles only
+// where the option asks for them.
 std::optional<ProductChoice> choose_tiles(const Product& p, const SymbolTable& symbols,
                                           const Target& target) {
   constexpr int64_t kDepthStep = 32, kFewestRows = 32, kFewestColumns = 64, kShallowest = 512;

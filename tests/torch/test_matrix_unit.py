@@ -10,6 +10,7 @@ from three_way import check, gradients
 import poot_torch
 
 F = torch.nn.functional
+OPTIONS = {"strict": True, "matrix_unit": True}
 TILES = torch.cpu._is_amx_tile_supported()
 
 
@@ -25,7 +26,7 @@ def random(*shape, seed=0):
 
 def plan(fn, *args):
     torch._dynamo.reset()
-    torch.compile(fn, backend="poot", options={"strict": True})(*args)
+    torch.compile(fn, backend="poot", options=OPTIONS)(*args)
     return poot_torch.last_report().to_json()["graphs"][0]
 
 
@@ -41,7 +42,7 @@ def followed(x, w):
 @pytest.mark.parametrize("inner, outer", [(512, 64), (544, 70), (1056, 65)])
 def test_sizes(rows, inner, outer):
     x, w = random(rows, inner), random(outer, inner, seed=1)
-    check(followed, x, w, peer=False)
+    check(followed, x, w, peer=False, matrix_unit=True)
     assert generated(plan(followed, x, w)) == [TILES]
 
 
@@ -51,8 +52,14 @@ def test_matrix_in_rows(outer):
         return F.relu(x @ w)
 
     x, w = random(100, 512), random(512, outer, seed=1)
-    check(fn, x, w, peer=False)
+    check(fn, x, w, peer=False, matrix_unit=True)
     assert generated(plan(fn, x, w)) == [TILES]
+
+
+def test_they_are_asked_for():
+    x, w = random(64, 512), random(64, 512, seed=1)
+    graph = poot_torch.explain(followed, strict=True)(x, w).to_json()["graphs"][0]
+    assert generated(graph) == [False]
 
 
 def test_the_library_computes_products_alone_and_shallow_ones():
@@ -67,7 +74,7 @@ def test_batches_of_rows_and_strides():
 
     w = random(140, 600, seed=1)[3:, 5:549]
     x, y, z = random(2, 40, 544), random(40, 2, 544).transpose(0, 1), random(80, 560)[:, :544]
-    check(fn, x, y, z, w, peer=False)
+    check(fn, x, y, z, w, peer=False, matrix_unit=True)
 
 
 def test_what_follows_is_fused_and_rounds_as_eager():
@@ -76,7 +83,7 @@ def test_what_follows_is_fused_and_rounds_as_eager():
         return F.gelu(y) + r, F.relu(y)
 
     args = random(2, 50, 512), random(192, 512, seed=1), random(192, seed=2), random(2, 50, 192, seed=3)
-    check(fn, *args)
+    check(fn, *args, matrix_unit=True)
     if TILES:
         assert plan(fn, *args)["dispatches_after"] == 1
 
@@ -86,7 +93,7 @@ def test_gated_mlp():
         return x + F.linear(F.silu(F.linear(x, gate)) * F.linear(x, up), down)
 
     args = random(48, 512), random(544, 512, seed=1), random(544, 512, seed=2), random(512, 544, seed=3)
-    check(fn, *args)
+    check(fn, *args, matrix_unit=True)
     if TILES:
         assert plan(fn, *args)["dispatches_after"] == 2
 
@@ -95,19 +102,19 @@ def test_heads_after_a_product():
     def fn(x, w, b):
         return (F.linear(x, w, b) * 0.125).view(2, 40, 4, 32).transpose(1, 2).contiguous()
 
-    check(fn, random(2, 40, 512), random(128, 512, seed=1), random(128, seed=2))
+    check(fn, random(2, 40, 512), random(128, 512, seed=1), random(128, seed=2), matrix_unit=True)
 
 
 def test_infinities_and_nans_stay_in_their_rows():
     x, w = random(48, 512), random(70, 512, seed=1)
     x[3, 5], x[40, 511], w[69, 0] = float("inf"), float("nan"), float("-inf")
-    check(followed, x, w, judge=False)
+    check(followed, x, w, judge=False, matrix_unit=True)
 
 
 def test_dynamic_rows():
     torch._dynamo.reset()
     module = torch.nn.Sequential(torch.nn.Linear(512, 128), torch.nn.ReLU()).bfloat16()
-    fn = torch.compile(module, backend="poot", dynamic=True, options={"strict": True})
+    fn = torch.compile(module, backend="poot", dynamic=True, options=OPTIONS)
     for rows in (64, 33, 300, 2):
         x = random(rows, 512)
         torch.testing.assert_close(fn(x), module(x), rtol=0.02, atol=0.05)
@@ -117,7 +124,7 @@ def test_dynamic_rows():
 def test_threads_do_not_change_a_bit():
     x, w = random(300, 512), random(300, 512, seed=1)
     torch._dynamo.reset()
-    fn = torch.compile(followed, backend="poot", options={"strict": True})
+    fn = torch.compile(followed, backend="poot", options=OPTIONS)
     threads = torch.get_num_threads()
     try:
         results = []
@@ -134,4 +141,4 @@ def test_training():
         return torch.tanh(F.linear(x, w)).float().sum()
 
     with torch.enable_grad():
-        gradients(fn, random(64, 512).requires_grad_(), random(80, 512, seed=1).requires_grad_())
+        gradients(fn, random(64, 512).requires_grad_(), random(80, 512, seed=1).requires_grad_(), matrix_unit=True)

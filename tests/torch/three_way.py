@@ -72,14 +72,14 @@ def same(name, got, want, reference):
     assert ours.within(eager, want.dtype), f"{name}: poot {ours}, eager {eager}"
 
 
-def check(fn, *args, dynamic=None, fallbacks=(), peer=True, judge=True):
-    """Runs fn on copies of args. `fallbacks` are the operators that may run in eager, exactly."""
+def check(fn, *args, dynamic=None, fallbacks=(), peer=True, judge=True, **options):
+    """Runs fn on copies of args. `fallbacks` are the operators that may run in eager, exactly; `options` go to poot."""
     torch._dynamo.reset()
     counters.clear()
     eager_args, our_args = copied(args), copied(args)
     want = fn(*eager_args)
     reference = fn(*widened(copied(args))) if judge else None
-    options = None if fallbacks else {"strict": True}
+    options = {"strict": not fallbacks, **options}
     with torch.no_grad() if not torch.is_grad_enabled() else torch.enable_grad():
         got = torch.compile(fn, backend=poot, dynamic=dynamic, fullgraph=True, options=options)(*our_args)
     compare((our_args, got), (eager_args, want), (args, reference) if judge else None)
@@ -120,7 +120,7 @@ def compare(got, want, reference):
             torch.testing.assert_close(g, w, equal_nan=True, msg=lambda m, i=i: f"argument {i}: {m}")
 
 
-def gradients(fn, *args, fallbacks=()):
+def gradients(fn, *args, fallbacks=(), **options):
     """Loss and gradients of a scalar function, against eager by their error against float64."""
 
     def run(f, a):
@@ -130,7 +130,7 @@ def gradients(fn, *args, fallbacks=()):
 
     torch._dynamo.reset()
     counters.clear()
-    options = None if fallbacks else {"strict": True}
+    options = {"strict": not fallbacks, **options}
     compiled = torch.compile(fn, backend=poot, fullgraph=True, options=options)
     want, got = run(fn, copied(args)), run(compiled, copied(args))
     reference = run(fn, widened(copied(args)))
