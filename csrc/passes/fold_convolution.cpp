@@ -6,7 +6,7 @@
 //   %1 = mul %0, %scale      [1,C,1,1]            {relu=true}
 //   %2 = add %1, %shift      [1,C,1,1]  =>
 //   %3 = add %2, %r
-//   %4 = maximum %3, 0
+//   %4 = maximum %3, 0                       (or one fma for %1 and %2)
 //
 // Scale and shift must be computed from weights alone, and nothing else may read what lies between.
 // The results differ from the unfolded graph's by roundings, so this is no rewrite of canonicalize:
@@ -59,11 +59,7 @@ class Fold {
     const DType dtype = graph_.type(at).dtype, wide = opmath(dtype);
     const bool casts = dtype != wide;
     if (casts && !step(at, OpCode::cast, wide)) return std::nullopt;
-    const auto scale = vector_operand(at, OpCode::mul);
-    const auto shift = scale ? vector_operand(at, OpCode::add) : std::nullopt;
-    if (!shift) return std::nullopt;
-    c.scale = *scale;
-    c.shift = *shift;
+    if (!scale_and_shift(at, c)) return std::nullopt;
     if (casts && !step(at, OpCode::cast, dtype)) return std::nullopt;
     if (!alone) c.residual = residual(at);
     c.relu = relu(at);
@@ -102,13 +98,33 @@ class Fold {
     return o;
   }
 
-  std::optional<Operand> vector_operand(ValueId& at, OpCode op) const {
-    const Shape& shape = graph_.type(at).shape;
-    return other(at, op, [&](const Operand& o) {
-      if (!ir::is_value(o) || !weight(o)) return false;
-      const Shape own = graph_.type(o).shape;
-      return own.size() >= 3 && own[own.size() - 3] == shape[1] && numel(own) == shape[1];
-    });
+  // Whether the operand is computed from weights and holds a number for each channel of `v`.
+  bool by_channel(const Operand& o, ValueId v) const {
+    if (!ir::is_value(o) || !weight(o)) return false;
+    const Dim& channels = graph_.type(v).shape[1];
+    const Shape own = graph_.type(o).shape;
+    return own.size() >= 3 && own[own.size() - 3] == channels && numel(own) == channels;
+  }
+
+  // A scale and a shift by channel, in one rounding (fma) or in two; `at` moves on.
+  bool scale_and_shift(ValueId& at, Chain& c) const {
+    if (const Eqn* e = reader(at, OpCode::fma)) {
+      const Operand &scale = e->inputs[e->inputs[0] == Operand(at) ? 1 : 0], &shift = e->inputs[2];
+      if (graph_.type(e->outs[0]) != graph_.type(at) || !by_channel(scale, at) ||
+          !by_channel(shift, at))
+        return false;
+      c.scale = scale;
+      c.shift = shift;
+      at = e->outs[0];
+      return true;
+    }
+    const auto accepts = [&](const Operand& o) { return by_channel(o, at); };
+    const auto scale = other(at, OpCode::mul, accepts);
+    const auto shift = scale ? other(at, OpCode::add, accepts) : std::nullopt;
+    if (!shift) return false;
+    c.scale = *scale;
+    c.shift = *shift;
+    return true;
   }
 
   std::optional<Operand> residual(ValueId& at) const {

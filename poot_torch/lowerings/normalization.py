@@ -110,13 +110,13 @@ def _channels(e: Emitter, v: Val, x: Val) -> Val:
 
 
 def _scale_shift(e: Emitter, x: Val, mean: Val, invstd: Val, weight: Any, bias: Any) -> Val:
-    """x * alpha + beta with alpha = invstd * weight, beta = bias - mean * alpha, as eager."""
+    """x * alpha + beta with alpha = invstd * weight, beta = bias - mean * alpha, each rounded once, as eager."""
     wide = opmath(x.dtype)
     alpha = invstd if weight is None else e.mul(invstd, e.cast(weight, wide))
-    shift = e.mul(mean, alpha)
-    beta = e.emit("neg", shift) if bias is None else e.sub(e.cast(bias, wide), shift)
-    y = e.mul(e.cast(x, wide), _channels(e, alpha, x))
-    return e.cast(e.add(y, _channels(e, beta, x)), x.dtype)
+    shift = e.emit("neg", mean)
+    beta = e.mul(shift, alpha) if bias is None else e.emit("fma", shift, alpha, e.cast(bias, wide))
+    y = e.emit("fma", e.cast(x, wide), _channels(e, alpha, x), _channels(e, beta, x))
+    return e.cast(y, x.dtype)
 
 
 @lower(aten._native_batch_norm_legit_no_training.default)
