@@ -12,7 +12,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 CXX_SOURCES = $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'tests/*.cpp')
 
-.PHONY: demo test check bless wheel asan ubsan build system format lint golden unit
+.PHONY: demo test test-torch test-parts check bless wheel asan ubsan build system format lint golden unit
 .DEFAULT_GOAL := demo
 
 # ---- set-up
@@ -38,7 +38,14 @@ demo: build
 	$(PY) -m poot_torch.demo
 
 test: build unit golden
-	$(PY) -m pytest tests --ignore=tests/ir --ignore=tests/codegen
+	$(MAKE) --no-print-directory -j2 --output-sync=target test-torch test-parts
+
+# The two halves of `test`, side by side: much of either waits for compiling processes.
+test-torch: build
+	$(PY) -m pytest tests/torch
+
+test-parts: build
+	$(PY) -m pytest tests --ignore=tests/torch --ignore=tests/ir --ignore=tests/codegen
 
 unit: build
 	build/poot_unit --gtest_brief=1
