@@ -64,6 +64,22 @@ TEST(LowerCpuRows, PrefetchInTheDearestPhase) {
   EXPECT_EQ(kir().find("prefetch"), std::string::npos);
 }
 
+// Where the exponentials are kept, rows are read once: the next is asked for, further away, while
+// this one is written.
+TEST(LowerCpuRows, PrefetchWithTheStores) {
+  tile::Program p = softmax(kF32, Dim(4000), 4000, 4);
+  const auto kir = [&] { return codegen::lower_cpu(p, cpu_target()).str(); };
+  p.grid[0] = 2000;
+  p.block_elems = 16000;
+  const std::string text = kir();
+  const size_t far = text.find("prefetch_far %x");
+  ASSERT_NE(far, std::string::npos) << text;
+  EXPECT_LT(text.rfind("prefetch %x"), far);
+  EXPECT_LT(text.find("store %out"), far);
+  p.grid[0] = 2;
+  EXPECT_EQ(kir().find("prefetch"), std::string::npos);
+}
+
 // Rows that are walked once ask ahead too: long ones within the row, short ones some rows on.
 TEST(LowerCpuRows, PrefetchInASinglePass) {
   for (int64_t n : {64, 2000}) {

@@ -50,6 +50,7 @@ TEST_P(ExactMemory, MemoryAndControl) {
       const ValueId target = add(b.splat(base, n), b.emit(Op::sext, h.vec(Elem::I64), {index}));
       b.scatter(scattered, target, v, inside);
       b.prefetch(x, add(at, i64(1 << 20)));
+      b.prefetch(x, add(at, i64(1 << 21)), true);
       return std::vector<ValueId>{};
     });
     const auto total = b.for_loop(

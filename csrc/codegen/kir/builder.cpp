@@ -169,8 +169,8 @@ void KirBuilder::scatter(ObjectId o, ValueId index, ValueId v, ValueId mask) {
   append(std::move(i));
 }
 
-void KirBuilder::prefetch(ObjectId o, ValueId index) {
-  Inst i = make(Op::prefetch, {index});
+void KirBuilder::prefetch(ObjectId o, ValueId index, bool far) {
+  Inst i = make(far ? Op::prefetch_far : Op::prefetch, {index});
   i.object = o;
   append(std::move(i));
 }

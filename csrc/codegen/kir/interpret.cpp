@@ -242,7 +242,7 @@ class Machine {
   }
 
   void access(const Inst& i, uint32_t t) {
-    if (i.op == Op::prefetch) return;
+    if (is_prefetch(i.op)) return;
     const bool stores = i.results.empty();
     const bool indexed = i.op == Op::gather || i.op == Op::scatter || i.op == Op::lookup;
     const bool masked = i.op == Op::load_masked || i.op == Op::gather || i.op == Op::store_masked ||

@@ -49,6 +49,10 @@ enum class Op : uint8_t {
 #undef KIR
 };
 
+inline constexpr bool is_prefetch(Op op) {
+  return op == Op::prefetch || op == Op::prefetch_far;
+}
+
 inline constexpr int kOpCount = 0
 #define KIR(...) +1
 #include "codegen/kir/kir.def"
@@ -191,7 +195,7 @@ class KirBuilder {
   void store(ObjectId o, ValueId index, ValueId v, uint32_t align = 0, bool nontemporal = false);
   void store_masked(ObjectId o, ValueId index, ValueId v, ValueId mask);
   void scatter(ObjectId o, ValueId index, ValueId v, ValueId mask);
-  void prefetch(ObjectId o, ValueId index);
+  void prefetch(ObjectId o, ValueId index, bool far = false);
   void tile_rows(ValueId rows);
   void tile_zero(uint32_t tile);
   void tile_load(uint32_t tile, ObjectId o, ValueId index, ValueId stride);

@@ -198,7 +198,7 @@ Result check_object(const Kernel& k, const Inst& inst, const OpInfo& info) {
   const Object& o = k.objects[inst.object.index];
   if (table != (o.kind == ObjectKind::Table))
     return Broken{"kir-C7", "%" + o.name + (table ? " is not a table" : " is a table")};
-  const bool stores = info.result == "none" && inst.op != Op::prefetch && inst.op != Op::tile_load;
+  const bool stores = info.result == "none" && !is_prefetch(inst.op) && inst.op != Op::tile_load;
   if (stores && o.kind == ObjectKind::Buffer && !o.writable)
     return Broken{"kir-C7", "buffer %" + o.name + " is not an output"};
   if (uses_tiles(inst.op)) return check_tile_object(inst, o);
@@ -211,7 +211,7 @@ Result check_object(const Kernel& k, const Inst& inst, const OpInfo& info) {
   if (inst.op == Op::scatter &&
       (k.type(inst.args[0]).lanes != value.lanes || k.type(inst.args[1]).lanes != value.lanes))
     return Broken{"kir-C3", "index, mask and value differ in lanes"};
-  if (inst.op != Op::prefetch && value.elem != o.elem)
+  if (!is_prefetch(inst.op) && value.elem != o.elem)
     return Broken{"kir-C7", "%" + o.name + " holds " + std::string(name(o.elem)) + ", not " +
                                 std::string(name(value.elem))};
   return std::nullopt;

@@ -208,10 +208,13 @@ bool Emitter::emit_memory(const kir::Inst& i) {
     case Op::scatter:
       return store_masked(i), true;
     case Op::prefetch:
-      b_.CreateIntrinsic(
-          llvm::Intrinsic::prefetch, {objects_[i.object.index]->getType()},
-          {address(i.object, arg(i, 0), false), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+    case Op::prefetch_far: {
+      const uint32_t locality = i.op == Op::prefetch ? 3 : 2;
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {objects_[i.object.index]->getType()},
+                         {address(i.object, arg(i, 0), false), b_.getInt32(0),
+                          b_.getInt32(locality), b_.getInt32(1)});
       return true;
+    }
     case Op::meta:
       return set(i, meta_.at(i.imm)), true;
     case Op::block_id:

@@ -199,7 +199,7 @@ void EvenOdd::note_factor(const Inst& inst) {
 
 void EvenOdd::note_access(const Inst& inst) {
   const kir::OpInfo& info = kir::op_info(inst.op);
-  if (info.has("table") || !info.has("object") || inst.op == Op::prefetch) return;
+  if (info.has("table") || !info.has("object") || kir::is_prefetch(inst.op)) return;
   const kir::Object& object = kernel_.objects[inst.object.index];
   if (object.kind != kir::ObjectKind::Private) return;
   const kir::Type stored = inst.results.empty() ? kernel_.type(inst.args.back()) : inst.type;

@@ -45,6 +45,7 @@ struct PhaseCost {
   bool guards = false;         // some load's mask varies with the column
   int bf16 = 0, other = 0;     // accesses of consecutive bf16; all others that vary
   std::set<uint32_t> buffers;  // loaded from
+  std::vector<const tile::Inst*> loads;
 };
 
 // The column axis of tiles that loops carry, if there are such.
@@ -124,10 +125,12 @@ class BlockLowering {
   bool exceeds_cache() const;
   struct Prefetching {
     uint32_t level;
-    bool once;  // no other phase reads the rows
+    bool once;                             // no other phase reads the rows
+    std::vector<const tile::Inst*> loads;  // of the first phase
   };
   std::optional<Prefetching> prefetching_phase(const std::vector<Root>& roots, uint32_t last) const;
   void ask_ahead(const Root& root);
+  void ask_with_stores(const std::vector<const Root*>& members, const Prefetching& what);
   void hoist_roots(const std::vector<const Root*>& roots, tile::AxisId column);
   std::vector<tile::ValueId> root_operands(const Root& r) const;
 

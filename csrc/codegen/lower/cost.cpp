@@ -58,6 +58,7 @@ PhaseCost BlockLowering::phase_cost(const std::vector<const Root*>& roots, AxisI
     cost.ops += op_cost(*inst, column);
     if (inst->op == tile::Op::load) {
       cost.buffers.insert(inst->buffer.index);
+      cost.loads.push_back(inst);
       access(inst->index, d);
     }
     cost.guards = cost.guards || (facts_.deps(inst->mask) & TileFacts::bit(column)) != 0;

@@ -32,7 +32,8 @@ namespace {
 
 constexpr size_t kUnroll = 2;         // accumulators of a dot
 constexpr size_t kDotsOfTwoRows = 4;  // with which two rows of accumulators fit in registers
-constexpr int64_t kAheadBytes = 8192;
+// Into the first cache soon; into the second early enough for memory, which answers slowly.
+constexpr int64_t kAheadBytes = 2048, kFarBytes = 32768;
 
 }  // namespace
 
@@ -113,7 +114,7 @@ void CpuLowering::dot_rows(const DotBlock& d, KValue first) {
   const auto lanes = static_cast<uint16_t>(d.pairs ? d.lanes / 2 : d.lanes);
   for (size_t u = 0; u < d.rows; ++u)
     for (const Root* r : d.roots) acc.insert(acc.end(), d.unroll, identity(*r, lanes));
-  emit_.stream_ahead(d.row, kAheadBytes);
+  emit_.stream_ahead(d.row, kAheadBytes, kFarBytes);
   emit_.push_scope();
   dot_column(d, first, rows, acc);
   emit_.pop_scope();

@@ -107,8 +107,16 @@ class Emitter {
   // While set, consecutive loads of a CPU also ask for what lies `rows` further along this row
   // axis.
   void prefetch_ahead(tile::AxisId row, int64_t rows = 1) { ahead_ = row, rows_ahead_ = rows; }
-  // While set, consecutive loads that vary with the row also ask for what lies `bytes` further.
-  void stream_ahead(tile::AxisId row, int64_t bytes) { stream_ = row, stream_bytes_ = bytes; }
+  // While set, consecutive loads that vary with the row also ask for what lies `bytes` further, and
+  // for the second-level cache for what lies `far` bytes further.
+  void stream_ahead(tile::AxisId row, int64_t bytes, int64_t far = 0) {
+    stream_ = row, stream_bytes_ = bytes, far_bytes_ = far;
+  }
+  // While set, vectors stored by `store` also ask for what `loads` read at that column of the next
+  // row, for the second-level cache.
+  void ask_with(const tile::Inst* store, tile::AxisId row, std::vector<const tile::Inst*> loads) {
+    asks_ = store, next_row_ = row, next_loads_ = std::move(loads);
+  }
   // While set, consecutive loads also ask for what they read `passes` later of the loop with this
   // index.
   void loop_ahead(tile::ValueId index, int64_t passes) { loop_ = index, passes_ = passes; }
@@ -175,6 +183,7 @@ class Emitter {
   kir::ValueId load_shuffled(kir::ObjectId object, kir::Type t, const Access& a);
   Reg load(const tile::Inst& inst);
   void prefetch(const tile::Inst& inst, kir::ValueId at, int64_t n);
+  void ask_next_row();
   kir::ValueId read_vector(const tile::Inst& inst, const Guard& g, kir::Type t);
   void write_vector(const tile::Inst& inst, const Guard& g, kir::ValueId stored);
   void report(kir::ValueId bad, uint32_t code);  // in active lanes
@@ -191,8 +200,10 @@ class Emitter {
   AxisSet bound_ = 0;
   VectorAxis vector_;
   kir::ValueId predicate_;
-  tile::AxisId ahead_, stream_;
-  int64_t rows_ahead_ = 1, stream_bytes_ = 0, passes_ = 0;
+  tile::AxisId ahead_, stream_, next_row_;
+  int64_t rows_ahead_ = 1, stream_bytes_ = 0, far_bytes_ = 0, passes_ = 0;
+  const tile::Inst* asks_ = nullptr;
+  std::vector<const tile::Inst*> next_loads_;
   tile::ValueId loop_, cheap_;
   std::unordered_map<uint32_t, KeptTile> kept_;
   std::unordered_map<uint32_t, int64_t> known_;  // constants by KIR value

@@ -81,17 +81,30 @@ int64_t row_factor(const TileFacts& facts, tile::IndexId i, tile::AxisId row) {
 void Emitter::prefetch(const tile::Inst& inst, KValue at, int64_t n) {
   const kir::ObjectId object(inst.buffer.index);
   const int64_t bytes = byte_size(program().buffers.at(inst.buffer.index).dtype);
-  const auto ask = [&](int64_t further) {
+  const auto ask = [&](int64_t further, bool far = false) {
     for (int64_t e = 0; further != 0 && e < n; e += 64 / bytes)
-      b_.prefetch(object, add(at, i64(further + e)));
+      b_.prefetch(object, add(at, i64(further + e)), far);
   };
   if (ahead_) ask(row_factor(facts_, inst.index, ahead_) * rows_ahead_);
-  if (stream_ && (facts_.deps(inst.index) & TileFacts::bit(stream_)) != 0)
+  if (stream_ && (facts_.deps(inst.index) & TileFacts::bit(stream_)) != 0) {
     ask(stream_bytes_ / bytes);
+    ask(far_bytes_ / bytes, true);
+  }
   if (loop_)
     ask(passes_ * factor_of(program(), inst.index, [&](const tile::IndexNode& node) {
           return node.op == tile::IndexOp::Scalar && node.ref == loop_.index;
         }));
+}
+
+void Emitter::ask_next_row() {
+  for (const tile::Inst* load : next_loads_) {
+    const Access a = access(load->buffer, load->index, true);
+    if (a.kind != Access::Contiguous) continue;
+    const int64_t step = 64 / byte_size(program().buffers.at(load->buffer.index).dtype);
+    const int64_t next = row_factor(facts_, load->index, next_row_);
+    for (int64_t e = 0; next != 0 && e < lanes(); e += step)
+      b_.prefetch(kir::ObjectId(load->buffer.index), add(a.index, i64(next + e)), true);
+  }
 }
 
 // Memory of a device is allocated in large units, and its launch refuses a buffer that starts
@@ -208,6 +221,7 @@ void Emitter::store(const tile::Inst& inst) {
   KValue condition = predicate_;
   if (target_.isa == Isa::Ptx) condition = both(std::exchange(g.scalar, {}), predicate_);
   write_if(condition, [&] { write_vector(inst, g, v); });
+  if (&inst == asks_) ask_next_row();
 }
 
 void Emitter::write_vector(const tile::Inst& inst, const Guard& g, KValue v) {

@@ -198,7 +198,7 @@ std::optional<BlockLowering::Prefetching> BlockLowering::prefetching_phase(
   if (!exceeds_cache()) return std::nullopt;
   std::unordered_set<uint32_t> at_hand;
   std::set<uint32_t> needed;
-  Prefetching best{0, true};
+  Prefetching best{0, true, {}};
   int most = -1;
   for (uint32_t level = 0; level <= last; ++level) {
     PhaseCost cost;
@@ -207,9 +207,10 @@ std::optional<BlockLowering::Prefetching> BlockLowering::prefetching_phase(
       const PhaseCost own = phase_cost({&r}, r.column, at_hand);
       cost.ops += own.ops;
       cost.buffers.insert(own.buffers.begin(), own.buffers.end());
+      cost.loads.insert(cost.loads.end(), own.loads.begin(), own.loads.end());
     }
     const bool first = needed.empty();
-    if (first) needed = cost.buffers;
+    if (first) needed = cost.buffers, best.loads = cost.loads;
     if (!needed.empty() && std::ranges::includes(cost.buffers, needed)) {
       best.once = first;
       if (cost.ops > most) best.level = level, most = cost.ops;
@@ -236,6 +237,19 @@ void BlockLowering::ask_ahead(const Root& root) {
     emit_.prefetch_ahead(root.rows[rows - 1], kElemsAhead / columns);
 }
 
+// What the last phase of a row does to memory is to write: meanwhile the next row can be read.
+void BlockLowering::ask_with_stores(const std::vector<const Root*>& members,
+                                    const Prefetching& what) {
+  if (pair_ || members[0]->rows.empty()) return;
+  const auto stores = [](const Root* r) { return r->kind == Root::Store; };
+  const auto store = std::find_if(members.begin(), members.end(), stores);
+  if (store == members.end()) return;
+  std::vector<const tile::Inst*> loads;
+  for (const tile::Inst* load : what.loads)
+    if ((facts_.deps(load->index) & TileFacts::bit(members[0]->column)) != 0) loads.push_back(load);
+  emit_.ask_with((*store)->inst, members[0]->rows.back(), std::move(loads));
+}
+
 void BlockLowering::phases(const std::vector<Root>& roots) {
   uint32_t last = 0;
   for (const Root& r : roots) last = std::max(last, r.level);
@@ -260,10 +274,13 @@ void BlockLowering::phases(const std::vector<Root>& roots) {
       for (const Root& r : roots)
         if (r.level == level && r.column == column) members.push_back(&r);
       if (prefetches && prefetching->once) ask_ahead(*members[0]);
+      if (prefetching && prefetching->once && level == last && level > prefetching->level)
+        ask_with_stores(members, *prefetching);
       guessed ? guessed_phase(column, members) : column_phase(column, members);
     }
     emit_.prefetch_ahead({});
     emit_.stream_ahead({}, 0);
+    emit_.ask_with(nullptr, {}, {});
     if (guessed) scalar_phase(scalars);
     for (const Root& r : roots)
       if (r.level == level && r.kind == Root::Keep && r.kept_as) emit_.set_kept(r.kept_as, r.array);
