@@ -5,9 +5,9 @@
     python -m qualification.bench --models resnet50 bert-base --max-autotune
 
 `--max-autotune` adds Inductor's max-autotune with freezing, and poot with freezing, as a pair of their own whose ratio
-stands apart. A row gives each peer's time a call, poot's ratio to the faster peer (above 1: poot is faster) as median and p10-p90 over the
-rounds, and the error against float64 relative to eager's, which gates the timing. Without a C++ compiler the default
-compiler cannot run; its column then says so and eager alone is the peer.
+stands apart. A row gives each peer's time a call, poot's ratio to the faster peer (above 1: poot is faster) as median
+and p10-p90 over the rounds, and the error against float64 relative to eager's, which gates the timing. Without a C++
+compiler the default compiler cannot run; its column then says so and eager alone is the peer.
 """
 
 from __future__ import annotations
