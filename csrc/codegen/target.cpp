@@ -48,6 +48,7 @@ Target of(const Gpu& g) {
   t.features = g.features;
   t.vector_bytes = 16;
   t.shared_bytes = g.shared_bytes;
+  t.clusters = g.capability >= 90;
   t.cores = g.cores;
   return t;
 }

@@ -18,6 +18,7 @@ void build(BuiltKernel& kernel, const passes::KernelRequest& request, const Targ
   kernel.kir = lanes.str();
   kernel.meta = tiles.meta;
   for (int i = 0; i < 3; ++i) kernel.grid[i] = tiles.grid[i];
+  if (lanes.cluster > 1) kernel.grid[0] *= static_cast<int64_t>(lanes.cluster);
   kernel.block_elems = tiles.block_elems;
   kernel.buffers = tiles.buffers.size();
 }

@@ -131,6 +131,29 @@ TEST(KirInterpret, WorkgroupMemoryNeedsABarrier) {
   for (int i = 0; i < 64; ++i) EXPECT_EQ(r.y[static_cast<size_t>(i)], 63 - i);
 }
 
+// Each workgroup of two writes its rank to the other's array.
+TEST(KirInterpret, ClustersExchangeThroughEachOthersMemory) {
+  Runner r;
+  r.grid = 3;
+  const std::string head = "ptx meta=0 threads=32 cluster=2";
+  const std::string write =
+      "array %s workgroup f32 1\n%0 = thread_id i32\n%1 = workgroup_rank i32\n%2 = constant 1 i32\n"
+      "%3 = isub %2, %1 i32\n%4 = sext %3 i64\n%5 = sitofp %1 f32\n%6 = constant 0 i64\n"
+      "%7 = constant 0 i32\n%8 = icmp eq %0, %7 i1\n"
+      "if %8 {\nstore_peer %s[%4, %6, %5]\nyield\n} else {\nyield\n}\n";
+  const std::string read =
+      "%9 = load %s[%6] f32\n%10 = block_id 0 i64\n%11 = constant 2 i64\n%12 = imul %10, %11 i64\n"
+      "%13 = sext %1 i64\n%14 = iadd %12, %13 i64\n"
+      "if %8 {\nstore %y[%14, %9]\nyield\n} else {\nyield\n}";
+  EXPECT_EQ(r.run(kernel(write + "cluster_barrier\n" + read, head)), 0u);
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(r.y[i], 1 - static_cast<float>(i % 2));
+  EXPECT_EQ(r.error(kernel(write + "barrier\n" + read, head)), "kir-run-C4");
+  const std::string outside =
+      "array %s workgroup f32 1\n%0 = constant 2 i64\n%1 = constant 0 i64\n"
+      "%2 = constant 0x0 f32\nstore_peer %s[%0, %1, %2]";
+  EXPECT_EQ(r.error(kernel(outside, head)), "kir-run-C1");
+}
+
 TEST(KirInterpret, ReportsWriteRacesAndDivergence) {
   Runner r;
   const std::string one = "%9 = constant 0x3f800000 f32\n%8 = constant 0 i64\n";

@@ -116,6 +116,11 @@ TEST(KirVerify, StructuralRules) {
             "kir-C12");
   EXPECT_EQ(constraint("kernel @k x86 meta=0 threads=1 {\narray %x workgroup f32 4\n}"), "kir-C12");
   EXPECT_EQ(constraint("kernel @k x86 meta=0 threads=1 {\narray %x private f32 0\n}"), "kir-C12");
+  EXPECT_EQ(constraint("kernel @k ptx meta=0 threads=32 cluster=3 {\n}"), "kir-C12");
+  EXPECT_EQ(constraint("kernel @k ptx meta=0 threads=16 cluster=2 {\n}"), "kir-C12");
+  EXPECT_EQ(constraint("kernel @k ptx meta=0 threads=32 cluster=2 {\nbuffer %y f32 out\n" + zero +
+                       "%1 = constant 0x0 f32\nstore_peer %y[%0, %0, %1]\n}"),
+            "kir-C7");
   std::string deep = zero + "%1 = constant 1 i1\n";
   for (int i = 0; i < 5000; ++i) deep += "if %1 {\n";
   EXPECT_EQ(constraint(wrap(deep)), "kir-P2");

@@ -54,7 +54,7 @@ TEST(LowerGpu, kernels_have_no_arrays_of_a_thread) {
     for (const kir::Object& o : k.objects) EXPECT_NE(o.kind, kir::ObjectKind::Private) << o.name;
     EXPECT_EQ(k.isa, Isa::Ptx);
   }
-  EXPECT_EQ(lowered(sized(kResidualRms, 64, 4096), RequestKind::Row).threads, 128u);
+  EXPECT_EQ(lowered(sized(kResidualRms, 64, 4096), RequestKind::Row).threads, 512u);
 }
 
 // Each thread adds up its own columns in registers.
@@ -180,16 +180,18 @@ TEST(LowerGpu, layout_of_threads) {
     EXPECT_EQ(t.columns, columns);
     EXPECT_EQ(t.count() % 32, 0u);
   };
-  is(gpu_threads(1, 2048, 8, false), 1, 256);
-  is(gpu_threads(1000, 24, 8, false), 64, 4);
-  is(gpu_threads(1, 3, 1, false), 1, 32);
-  is(gpu_threads(1000, 64, 4, true), 8, 16);
-  is(gpu_threads(1000, 512, 8, true), 4, 32);
-  is(gpu_threads(1, 4096, 8, true), 1, 128);
-  is(gpu_threads(1, 32768, 8, true), 1, 512);
-  is(gpu_threads(1, 131072, 8, true), 1, 256);
-  is(gpu_threads(1, 1 << 30, 8, true), 1, 256);
-  is(gpu_threads(4, 4096, 8, true), 4, 32);
+  is(gpu_threads(1, 2048, 8, 0), 1, 256);
+  is(gpu_threads(85, 24, 8, 0), 64, 4);
+  is(gpu_threads(1, 3, 1, 0), 1, 32);
+  is(gpu_threads(1000, 64, 4, 1), 8, 16);
+  is(gpu_threads(1000, 512, 8, 2), 4, 32);
+  is(gpu_threads(64, 64, 8, 0), 64, 8);
+  is(gpu_threads(1, 4096, 8, 1), 1, 512);
+  is(gpu_threads(1, 4096, 8, 2), 1, 128);
+  is(gpu_threads(1, 32768, 8, 2), 1, 512);
+  is(gpu_threads(1, 131072, 8, 2), 1, 256);
+  is(gpu_threads(1, 1 << 30, 8, 2), 1, 256);
+  is(gpu_threads(4, 4096, 8, 2), 4, 32);
   EXPECT_FALSE(codegen::gpu_row_alone(512, 8));
   EXPECT_TRUE(codegen::gpu_row_alone(520, 8));
   EXPECT_EQ(codegen::gpu_vector(2), 8u);

@@ -33,14 +33,20 @@ constexpr int64_t kAcrossColumns = 512;  // accumulators of a block at most: the
 constexpr int64_t kNarrowest = 64;       // columns of a block at least: whole cache lines
 constexpr int64_t kBlocksPerCore = 4;
 constexpr int64_t kAcrossThreads = 128;  // of a GPU's block, each with a vector of columns
-constexpr int64_t kBand = 1 << 17;       // elements of a band that is walked several times
+constexpr int64_t kFewestGpuColumns = 128;
+constexpr int64_t kBand = 1 << 17;  // elements of a band that is walked several times
 
-// Columns of a block: narrow enough that every core gets some. How columns are divided does not
-// change any sum.
+// Columns of a block: narrow enough that every core gets some, unless there are parts too. How
+// columns are divided does not change any sum.
 int64_t across_columns(const Dim& rows, const Dim& columns, const SymbolTable& symbols,
-                       const Target& target, int64_t most) {
-  if (target.isa == Isa::Ptx)
-    return column_capacity(columns, symbols, kAcrossThreads * kLongestVector);
+                       const Target& target, int64_t most, bool whole) {
+  if (target.isa == Isa::Ptx) {
+    const int64_t of_core = rows.hint(symbols) * columns.hint(symbols) / target.cores;
+    const int64_t width = (of_core + kFewestGpuColumns - 1) / kFewestGpuColumns * kFewestGpuColumns;
+    const int64_t widest = kAcrossThreads * kLongestVector;
+    return column_capacity(columns, symbols,
+                           whole ? std::clamp(width, kFewestGpuColumns, widest) : widest);
+  }
   const int64_t wanted = kBlocksPerCore * target.cores;
   const int64_t bands = std::max<int64_t>(1, wanted / std::max<int64_t>(rows.hint(symbols), 1));
   const int64_t width = (columns.hint(symbols) / bands + 63) / 64 * 64;
@@ -69,7 +75,8 @@ class AcrossKernel {
     const int64_t most = several
                              ? std::clamp(kBand / positions / 64 * 64, kNarrowest, kAcrossColumns)
                              : kAcrossColumns;
-    const int64_t width = across_columns(rows_.size, columns_.size, symbols_, target, most);
+    const int64_t width = across_columns(rows_.size, columns_.size, symbols_, target, most,
+                                         request_.parts.is_const(1));
     row_ = b_.cst(0);
     if (!rows_.size.is_const(1)) {
       b_.grid(1, rows_.size);

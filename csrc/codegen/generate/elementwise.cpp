@@ -5,8 +5,8 @@
 //     v = load in0 [c];  store out0 relu(v + 1)
 //
 // Where some access is contiguous along the rows and strided along the columns (a transpose), tiles
-// are square, so that the lines that a column touches are still cached for the next row; for the
-// CPU transposed.cpp writes these kernels.
+// are square, so that the lines that a column touches are still cached for the next row:
+// transposed.cpp writes these kernels, but for a GPU where its grid is too short.
 #include <algorithm>
 
 #include "codegen/generate/generators.h"
@@ -69,8 +69,7 @@ tile::Program generate_elementwise(const passes::KernelRequest& request, const T
   if (body.outputs().empty()) throw Unsupported(request.name, "a kernel without outputs");
   const Region region = elementwise_region(request);
   const SymbolTable& symbols = body.symbols();
-  if (target.isa == Isa::X86)
-    if (auto program = emit_transposed(request, region, target)) return std::move(*program);
+  if (auto program = emit_transposed(request, region, target)) return std::move(*program);
 
   std::vector<IterVar> vars = region.vars;
   const int64_t together = widen_columns(region, vars);

@@ -48,7 +48,7 @@ class RowKernel {
       const int64_t most = std::max<int64_t>(rows_.size.range(symbols_).hi, 1);
       const uint32_t vector = gpu_vector(narrowest_element(request_));
       const int64_t together = gpu_row_alone(capacity, vector) ? 1 : most;
-      const GpuThreads threads = gpu_threads(together, capacity, vector, true);
+      const GpuThreads threads = gpu_threads(together, capacity, vector, 1);
       height = std::min<int64_t>(threads.rows, most);
     }
     begin_rows(height, target);

@@ -2,7 +2,7 @@
 // one of the results: transposes, permuted copies, x + y.t(). Tiles are squares of that variable
 // (r) and the innermost one (c), so that a block reads whole cache lines either way; all other
 // variables are counted by the grid, one position a block. The lowering sees the strides and
-// transposes in registers.
+// transposes in registers or, on a GPU, in workgroup memory.
 #include "codegen/generate/transposed.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace poot::codegen {
 namespace {
 
 constexpr int64_t kSquare = 64;
-constexpr int64_t kFewest = 16;  // elements along either side for a square to pay
+constexpr int64_t kFewest = 16;        // elements along either side for a square to pay
+constexpr int64_t kShortGrid = 65535;  // blocks along the later axes of a GPU's grid
 
 // Position in region.vars of the variable that most of the strided loads run along.
 std::optional<size_t> across(const Region& r) {
@@ -46,6 +47,9 @@ std::optional<tile::Program> emit_transposed(const passes::KernelRequest& reques
   outer.pop_back();
   outer.erase(outer.begin() + static_cast<std::ptrdiff_t>(*row));
   const Flat rest = flatten(region, outer);
+  if (target.isa == Isa::Ptx && (rows.size.range(symbols).hi > kShortGrid * kSquare ||
+                                 rest.size.range(symbols).hi > kShortGrid))
+    return std::nullopt;
 
   tile::TileBuilder b(request.name, symbols);
   const Buffers buffers = declare_buffers(b, request);

@@ -127,11 +127,12 @@ ValueId KirBuilder::lookup(ObjectId table, ValueId index) {
   return append(std::move(i)).results[0];
 }
 
-ValueId KirBuilder::load(ObjectId o, Type t, ValueId index, uint32_t align) {
+ValueId KirBuilder::load(ObjectId o, Type t, ValueId index, uint32_t align, bool nontemporal) {
   Inst i = make(Op::load, {index});
   i.object = o;
   i.type = t;
   i.align = align;
+  i.nontemporal = nontemporal;
   return append(std::move(i)).results[0];
 }
 
@@ -233,6 +234,20 @@ ValueId KirBuilder::thread_id() {
 
 void KirBuilder::barrier() {
   append(make(Op::barrier, {}));
+}
+
+ValueId KirBuilder::workgroup_rank() {
+  return emit(Op::workgroup_rank, {Elem::I32, 1}, {});
+}
+
+void KirBuilder::cluster_barrier() {
+  append(make(Op::cluster_barrier, {}));
+}
+
+void KirBuilder::store_peer(ObjectId o, ValueId rank, ValueId index, ValueId v) {
+  Inst i = make(Op::store_peer, {rank, index, v});
+  i.object = o;
+  append(std::move(i));
 }
 
 ValueId KirBuilder::shuffle_xor(ValueId v, uint32_t lane_mask) {

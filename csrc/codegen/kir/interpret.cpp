@@ -1,7 +1,8 @@
 // The interpreter runs the threads of a workgroup in step: each instruction is done by every active
 // thread before the next one, and control flow splits the set of active threads. A barrier or a
 // shuffle that part of the threads reach is therefore seen as such, and no thread needs a stack of
-// its own. The CPU's kernels are the case of one thread.
+// its own. The CPU's kernels are the case of one thread. Where a cluster of workgroups runs a
+// block, the threads of all of them go in step, counted through.
 #include <algorithm>
 
 #include "codegen/kir/lane_eval.h"
@@ -17,16 +18,17 @@ using Threads = std::vector<uint32_t>;  // ascending
 
 class Machine {
  public:
-  Machine(const Kernel& k, const RunArgs& args) : k_(k), args_(args), memory_(k, args.buffers) {
+  Machine(const Kernel& k, const RunArgs& args)
+      : k_(k), args_(args), count_(k.threads * k.cluster), memory_(k, args.buffers) {
     if (args.meta.size() < k.meta_words)
       throw InvalidGraph("kir-run-C6", "@" + k.name, "fewer metadata words than the kernel has");
     size_t lanes = 0;
     for (Type t : k.types) {
       base_.push_back(lanes);
-      lanes += t.lanes * k.threads;
+      lanes += t.lanes * count_;
     }
     values_.resize(lanes);
-    for (uint32_t t = 0; t < k.threads; ++t) all_.push_back(t);
+    for (uint32_t t = 0; t < count_; ++t) all_.push_back(t);
   }
 
   uint32_t run(uint32_t first, uint32_t last) {
@@ -59,12 +61,12 @@ class Machine {
         loop(i, active);
       } else if (i.op == Op::if_) {
         branch(i, active);
-      } else if (i.op == Op::barrier) {
-        if (active.size() != k_.threads)
-          throw InvalidGraph("kir-run-C3", "barrier",
-                             std::to_string(active.size()) + " of " + std::to_string(k_.threads) +
+      } else if (i.op == Op::barrier || i.op == Op::cluster_barrier) {
+        if (active.size() != count_)
+          throw InvalidGraph("kir-run-C3", std::string(op_info(i.op).name),
+                             std::to_string(active.size()) + " of " + std::to_string(count_) +
                                  " threads reach it");
-        memory_.barrier();
+        i.op == Op::barrier ? memory_.barrier() : memory_.cluster_barrier();
       } else if (i.op == Op::shuffle_xor || i.op == Op::shuffle_down) {
         warp_shuffle(i, active);
       } else if (i.op != Op::yield) {
@@ -75,7 +77,7 @@ class Machine {
 
   void loop(const Inst& i, const Threads& active) {
     const Block& body = i.blocks[0];
-    std::vector<int64_t> at(k_.threads);
+    std::vector<int64_t> at(count_);
     for (uint32_t t : active) {
       at[t] = index(i.args[0], t, 0);
       if (index(i.args[2], t, 0) <= 0)
@@ -116,7 +118,7 @@ class Machine {
   void warp_shuffle(const Inst& i, const Threads& active) {
     for (uint32_t t : active) {
       const uint32_t first = t / kWarp * kWarp;
-      const uint32_t last = std::min(first + kWarp, k_.threads);
+      const uint32_t last = std::min(first + kWarp, count_);
       for (uint32_t peer = first; peer < last; ++peer)
         if (!std::ranges::binary_search(active, peer))
           throw InvalidGraph("kir-run-C3", std::string(op_info(i.op).name),
@@ -234,7 +236,10 @@ class Machine {
         out[0] = args_.grid[i.imm];
         return true;
       case Op::thread_id:
-        out[0] = t;
+        out[0] = t % k_.threads;
+        return true;
+      case Op::workgroup_rank:
+        out[0] = t / k_.threads;
         return true;
       default:
         return false;
@@ -243,6 +248,7 @@ class Machine {
 
   void access(const Inst& i, uint32_t t) {
     if (is_prefetch(i.op)) return;
+    if (i.op == Op::store_peer) return store_peer(i, t);
     const bool stores = i.results.empty();
     const bool indexed = i.op == Op::gather || i.op == Op::scatter || i.op == Op::lookup;
     const bool masked = i.op == Op::load_masked || i.op == Op::gather || i.op == Op::store_masked ||
@@ -273,8 +279,17 @@ class Machine {
     }
   }
 
+  void store_peer(const Inst& i, uint32_t t) {
+    const int64_t rank = index(i.args[0], t, 0);
+    if (rank < 0 || rank >= k_.cluster)
+      throw InvalidGraph("kir-run-C1", "store_peer", "workgroup " + std::to_string(rank));
+    memory_.store(i.object, index(i.args[1], t, 0), scalar(i.args[2], t), t,
+                  static_cast<uint32_t>(rank));
+  }
+
   const Kernel& k_;
   const RunArgs& args_;
+  const uint32_t count_;  // threads of a block
   ObjectMemory memory_;
   TileUnit tiles_;
   std::vector<size_t> base_;      // of each value, in values_

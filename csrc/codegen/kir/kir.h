@@ -147,6 +147,7 @@ struct Kernel {
   Isa isa = Isa::X86;
   uint32_t meta_words = 0;
   uint32_t threads = 1;  // GPU: threads in a workgroup
+  uint32_t cluster = 1;  // GPU: workgroups that run a block together
   std::vector<Object> objects;
   std::vector<Type> types;  // of each value
   Block body;
@@ -189,7 +190,7 @@ class KirBuilder {
   ValueId extract(ValueId v, uint16_t lane);
   ValueId shuffle(ValueId a, ValueId b, std::vector<int32_t> mask);
   ValueId lookup(ObjectId table, ValueId index);
-  ValueId load(ObjectId o, Type t, ValueId index, uint32_t align = 0);
+  ValueId load(ObjectId o, Type t, ValueId index, uint32_t align = 0, bool nontemporal = false);
   ValueId load_masked(ObjectId o, Type t, ValueId index, ValueId mask, ValueId other);
   ValueId gather(ObjectId o, Type t, ValueId index, ValueId mask, ValueId other);
   void store(ObjectId o, ValueId index, ValueId v, uint32_t align = 0, bool nontemporal = false);
@@ -207,6 +208,9 @@ class KirBuilder {
   void fail(uint32_t code, ValueId cond);
   ValueId thread_id();
   void barrier();
+  ValueId workgroup_rank();
+  void cluster_barrier();
+  void store_peer(ObjectId o, ValueId rank, ValueId index, ValueId v);
   ValueId shuffle_xor(ValueId v, uint32_t lane_mask);
 
   // for_: calls body with the induction variable and the carried values, returns what it yields.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace poot::kir {
 namespace {
@@ -182,6 +183,10 @@ F float_op(const Inst& i, F a, F b, F c, int32_t n) {
       return std::isnan(a) ? a : a < b ? a : b;
     case Op::fexp2_approx:
       return std::exp2(a);
+    case Op::fexp2_flush: {
+      const F power = std::exp2(a);
+      return power < std::numeric_limits<F>::min() ? F{0} : power;
+    }
     case Op::fdiv_approx:
       return a / b;
     case Op::fsqrt_approx:

@@ -1,6 +1,7 @@
 // Races are found by shadow records: an element remembers who wrote and who read it since the last
-// point that orders accesses. A barrier orders workgroup arrays; nothing inside a block orders
-// buffers, so two threads of a block must never meet in one element that either writes.
+// point that orders accesses. A barrier orders workgroup arrays, among the threads of a workgroup
+// or of the whole cluster; nothing inside a block orders buffers, so two threads of a block must
+// never meet in one element that either writes.
 #include "codegen/kir/object_memory.h"
 
 #include <cstring>
@@ -23,7 +24,7 @@ ObjectMemory::ObjectMemory(const Kernel& k, std::span<const std::span<std::byte>
       ++next;
     } else if (s.object->kind != ObjectKind::Table) {
       const bool per_thread = s.object->kind == ObjectKind::Private;
-      const auto count = static_cast<size_t>(s.elems) * (per_thread ? k.threads : 1);
+      const auto count = static_cast<size_t>(s.elems) * k.cluster * (per_thread ? k.threads : 1);
       s.own.resize(count * static_cast<size_t>(s.width));
       s.initialised.resize(count);
       s.bytes = s.own.data();
@@ -31,8 +32,9 @@ ObjectMemory::ObjectMemory(const Kernel& k, std::span<const std::span<std::byte>
     const bool shared = s.object->kind == ObjectKind::Workgroup ||
                         (s.object->kind == ObjectKind::Buffer && s.object->writable);
     if (shared && k.threads > 1) {
-      s.writes.resize(static_cast<size_t>(s.elems));
-      s.reads.resize(static_cast<size_t>(s.elems));
+      const bool copies = s.object->kind == ObjectKind::Workgroup;
+      s.writes.resize(static_cast<size_t>(s.elems) * (copies ? k.cluster : 1));
+      s.reads.resize(s.writes.size());
     }
   }
   if (next != buffers.size())
@@ -41,17 +43,27 @@ ObjectMemory::ObjectMemory(const Kernel& k, std::span<const std::span<std::byte>
 
 void ObjectMemory::begin_block() {
   ++epoch_;
-  block_epoch_ = epoch_;
+  block_epoch_ = cluster_epoch_ = epoch_;
   for (Store& s : stores_) s.initialised.assign(s.initialised.size(), 0);
 }
 
-size_t ObjectMemory::place(const Store& s, int64_t index, uint32_t thread) const {
+void ObjectMemory::barrier() {
+  ++epoch_;
+  if (k_.cluster == 1) cluster_epoch_ = epoch_;
+}
+
+void ObjectMemory::cluster_barrier() {
+  cluster_epoch_ = ++epoch_;
+}
+
+size_t ObjectMemory::place(const Store& s, int64_t index, uint32_t thread, uint32_t rank) const {
   if (index < 0 || index >= s.elems)
     throw InvalidGraph("kir-run-C1", "%" + s.object->name,
                        "element " + std::to_string(index) + " of " + std::to_string(s.elems));
-  const size_t base =
-      s.object->kind == ObjectKind::Private ? thread * static_cast<size_t>(s.elems) : 0;
-  return base + static_cast<size_t>(index);
+  size_t copy = 0;
+  if (s.object->kind == ObjectKind::Private) copy = thread;
+  if (s.object->kind == ObjectKind::Workgroup) copy = rank;
+  return copy * static_cast<size_t>(s.elems) + static_cast<size_t>(index);
 }
 
 void ObjectMemory::race(const Store& s, int64_t index, uint32_t a, uint32_t b) const {
@@ -60,22 +72,25 @@ void ObjectMemory::race(const Store& s, int64_t index, uint32_t a, uint32_t b) c
                          " meet in element " + std::to_string(index));
 }
 
-bool ObjectMemory::current(const Store& s, const Access& a) const {
-  return a.epoch >= (s.object->kind == ObjectKind::Workgroup ? epoch_ : block_epoch_);
+bool ObjectMemory::current(const Store& s, const Access& a, uint32_t rank, uint32_t thread) const {
+  if (s.object->kind != ObjectKind::Workgroup) return a.epoch >= block_epoch_;
+  return a.epoch >= (rank == rank_of(thread) ? epoch_ : cluster_epoch_);
 }
 
 uint64_t ObjectMemory::load(ObjectId o, int64_t index, uint32_t thread) {
   Store& s = stores_[o.index];
-  const size_t at = place(s, index, thread);
+  const uint32_t rank = rank_of(thread);
+  const size_t at = place(s, index, thread, rank);
   if (s.object->kind == ObjectKind::Table) return s.object->bits[at];
   if (!s.initialised.empty() && !s.initialised[at])
     throw InvalidGraph("kir-run-C2", "%" + s.object->name,
                        "element " + std::to_string(index) + " is read before it is written");
   if (!s.writes.empty()) {
     const Access& w = s.writes[at];
-    if (current(s, w) && w.thread != thread) race(s, index, w.thread, thread);
+    if (current(s, w, rank_of(w.thread), thread) && w.thread != thread)
+      race(s, index, w.thread, thread);
     Access& r = s.reads[at];
-    r.shared = current(s, r) && (r.shared || r.thread != thread);
+    r.shared = current(s, r, rank, thread) && (r.shared || r.thread != thread);
     r.epoch = epoch_;
     r.thread = thread;
   }
@@ -85,13 +100,20 @@ uint64_t ObjectMemory::load(ObjectId o, int64_t index, uint32_t thread) {
 }
 
 void ObjectMemory::store(ObjectId o, int64_t index, uint64_t bits, uint32_t thread) {
+  store(o, index, bits, thread, rank_of(thread));
+}
+
+// Only threads of the workgroup whose array it is read it.
+void ObjectMemory::store(ObjectId o, int64_t index, uint64_t bits, uint32_t thread, uint32_t rank) {
   Store& s = stores_[o.index];
-  const size_t at = place(s, index, thread);
+  const size_t at = place(s, index, thread, rank);
   if (!s.writes.empty()) {
     Access& w = s.writes[at];
     const Access& r = s.reads[at];
-    if (current(s, w) && w.thread != thread) race(s, index, w.thread, thread);
-    if (current(s, r) && (r.shared || r.thread != thread)) race(s, index, r.thread, thread);
+    if (current(s, w, rank_of(w.thread), thread) && w.thread != thread)
+      race(s, index, w.thread, thread);
+    if (current(s, r, rank, thread) && (r.shared || r.thread != thread))
+      race(s, index, r.thread, thread);
     w.epoch = epoch_;
     w.thread = thread;
   }

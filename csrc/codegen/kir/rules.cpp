@@ -148,6 +148,7 @@ bool own_type_ok(const Kernel& k, const Inst& inst) {
     case Op::grid_size:
       return t == Type{Elem::I64, 1};
     case Op::thread_id:
+    case Op::workgroup_rank:
       return t == Type{Elem::I32, 1};
     default:  // load: any vector of the object's element (kir-C7); reductions
       return !is_reduction(inst.op) || (arg(0).lanes > 1 && t == arg(0).scalar() &&
@@ -202,6 +203,9 @@ Result check_object(const Kernel& k, const Inst& inst, const OpInfo& info) {
   if (stores && o.kind == ObjectKind::Buffer && !o.writable)
     return Broken{"kir-C7", "buffer %" + o.name + " is not an output"};
   if (uses_tiles(inst.op)) return check_tile_object(inst, o);
+  if (inst.op == Op::store_peer &&
+      (o.kind != ObjectKind::Workgroup || k.type(inst.args[2]).lanes != 1))
+    return Broken{"kir-C7", "store_peer stores one element of a workgroup array"};
   Type value = inst.type;
   if (stores) value = k.type(inst.args.back());
   if (inst.op == Op::store_masked) {

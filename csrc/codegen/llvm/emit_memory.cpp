@@ -7,6 +7,7 @@
 //
 // A masked access of one lane is a branch, since its address may not be touched otherwise.
 #include "codegen/llvm/emitter.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/MDBuilder.h"
 
 namespace poot::codegen {
@@ -129,13 +130,52 @@ llvm::Value* Emitter::guarded(Value* condition, const std::function<Value*()>& t
   return phi;
 }
 
+// LLVM has no cache operators for PTX. A load is of a buffer that nobody writes, so that it has no
+// effect and no order.
+llvm::Value* Emitter::load_around_cache(const kir::Inst& i) {
+  llvm::Type* word = b_.getInt32Ty();
+  auto* words = llvm::StructType::get(context_, {word, word, word, word});
+  auto* type_of = llvm::FunctionType::get(words, {b_.getInt64Ty()}, false);
+  auto* read = llvm::InlineAsm::get(type_of, "ld.global.cs.nc.v4.b32 {$0, $1, $2, $3}, [$4];",
+                                    "=r,=r,=r,=r,l", false);
+  Value* at = b_.CreatePtrToInt(address(i.object, arg(i, 0), true), b_.getInt64Ty());
+  Value* parts = b_.CreateCall(read, {at});
+  Value* all = llvm::PoisonValue::get(llvm::FixedVectorType::get(word, 4));
+  for (unsigned w = 0; w < 4; ++w)
+    all = b_.CreateInsertElement(all, b_.CreateExtractValue(parts, w), uint64_t{w});
+  return b_.CreateBitCast(all, type(i.type));
+}
+
+void Emitter::store_around_cache(const kir::Inst& i) {
+  llvm::Type* word = b_.getInt32Ty();
+  auto* type_of =
+      llvm::FunctionType::get(b_.getVoidTy(), {b_.getInt64Ty(), word, word, word, word}, false);
+  auto* write = llvm::InlineAsm::get(type_of, "st.global.cs.v4.b32 [$0], {$1, $2, $3, $4};",
+                                     "l,r,r,r,r,~{memory}", true);
+  Value* all = b_.CreateBitCast(arg(i, 1), llvm::FixedVectorType::get(word, 4));
+  std::vector<Value*> args = {
+      b_.CreatePtrToInt(address(i.object, arg(i, 0), true), b_.getInt64Ty())};
+  for (unsigned w = 0; w < 4; ++w) args.push_back(b_.CreateExtractElement(all, uint64_t{w}));
+  b_.CreateCall(write, args);
+}
+
+// 16 bytes of a GPU's buffer, in one access.
+bool Emitter::goes_around_cache(const kir::Inst& i, kir::Type t) const {
+  const kir::Object& object = kernel_.objects[i.object.index];
+  return features_.isa == Isa::Ptx && i.nontemporal && i.align == 16 &&
+         t.lanes * kir::bit_width(t.elem) == 128 && object.kind == ObjectKind::Buffer &&
+         (i.op == Op::store || (!object.writable && object.noalias));
+}
+
 llvm::Value* Emitter::load(const kir::Inst& i) {
+  if (goes_around_cache(i, i.type)) return load_around_cache(i);
   Value* v = b_.CreateAlignedLoad(type(i.type), address(i.object, arg(i, 0), true), alignment(i));
   annotate(v, i.object);
   return v;
 }
 
 void Emitter::store(const kir::Inst& i) {
+  if (goes_around_cache(i, arg_type(i, 1))) return store_around_cache(i);
   Value* v = arg(i, 1);
   auto* s = b_.CreateAlignedStore(v, address(i.object, arg(i, 0), true), alignment(i));
   annotate(s, i.object);

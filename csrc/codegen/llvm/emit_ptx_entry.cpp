@@ -2,8 +2,8 @@
 //
 //   .entry poot_entry(buffer pointers in order, metadata words (u64), status pointer)
 //
-// One workgroup runs one block. A buffer that nobody writes is a noalias readonly parameter, which
-// lets LLVM use the non-coherent load path.
+// One workgroup, or a cluster of them, runs one block. A buffer that nobody writes is a noalias
+// readonly parameter, which lets LLVM use the non-coherent load path.
 #include "codegen/llvm/emitter.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
@@ -11,6 +11,17 @@ namespace poot::codegen {
 
 using kir::Op;
 namespace Intrinsic = llvm::Intrinsic;
+
+namespace {
+
+constexpr Intrinsic::ID kClusterId[3] = {Intrinsic::nvvm_read_ptx_sreg_clusterid_x,
+                                         Intrinsic::nvvm_read_ptx_sreg_clusterid_y,
+                                         Intrinsic::nvvm_read_ptx_sreg_clusterid_z};
+constexpr Intrinsic::ID kClusterCount[3] = {Intrinsic::nvvm_read_ptx_sreg_nclusterid_x,
+                                            Intrinsic::nvvm_read_ptx_sreg_nclusterid_y,
+                                            Intrinsic::nvvm_read_ptx_sreg_nclusterid_z};
+
+}  // namespace
 
 void Emitter::emit_ptx_entry() {
   llvm::Type* global = b_.getPtrTy(1);
@@ -26,6 +37,8 @@ void Emitter::emit_ptx_entry() {
   function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
   function_->setDoesNotThrow();
   function_->addFnAttr("nvvm.reqntid", std::to_string(kernel_.threads));
+  const bool cluster = kernel_.cluster > 1;
+  if (cluster) function_->addFnAttr("nvvm.cluster_dim", std::to_string(kernel_.cluster) + ",1,1");
 
   b_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function_));
   declare_objects();
@@ -53,8 +66,8 @@ void Emitter::emit_ptx_entry() {
                                   Intrinsic::nvvm_read_ptx_sreg_nctaid_y,
                                   Intrinsic::nvvm_read_ptx_sreg_nctaid_z};
   for (int a = 0; a < 3; ++a) {
-    block_ids_[a] = special(block[a]);
-    grid_[a] = special(count[a]);
+    block_ids_[a] = special(cluster ? kClusterId[a] : block[a]);
+    grid_[a] = special(cluster ? kClusterCount[a] : count[a]);
   }
   emit_block(kernel_.body);
   b_.CreateRetVoid();
@@ -151,6 +164,8 @@ bool Emitter::emit_workgroup(const kir::Inst& i) {
       return set(i, b_.CreateMinimum(arg(i, 0), arg(i, 1))), true;
     case Op::fexp2_approx:
       return set(i, approximate(i, Intrinsic::nvvm_ex2_approx, true)), true;
+    case Op::fexp2_flush:
+      return set(i, approximate(i, Intrinsic::nvvm_ex2_approx_ftz, true)), true;
     case Op::frecip_approx:
       return set(i, approximate(i, Intrinsic::nvvm_rcp_approx_ftz_f, false)), true;
     case Op::fdiv_approx:
@@ -170,6 +185,19 @@ bool Emitter::emit_workgroup(const kir::Inst& i) {
     case Op::barrier:
       b_.CreateIntrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b_.getInt32(0)});
       return true;
+    case Op::workgroup_rank:
+      return set(i, b_.CreateIntrinsic(Intrinsic::nvvm_read_ptx_sreg_cluster_ctaid_x, {})), true;
+    case Op::cluster_barrier:
+      b_.CreateIntrinsic(Intrinsic::nvvm_barrier_cluster_arrive_aligned, {});
+      b_.CreateIntrinsic(Intrinsic::nvvm_barrier_cluster_wait_aligned, {});
+      return true;
+    case Op::store_peer: {
+      Value* own = address(i.object, arg(i, 1), true);
+      Value* rank = b_.CreateTrunc(arg(i, 0), b_.getInt32Ty());
+      Value* theirs = b_.CreateIntrinsic(Intrinsic::nvvm_mapa_shared_cluster, {own, rank});
+      b_.CreateAlignedStore(arg(i, 2), theirs, alignment(i));
+      return true;
+    }
     case Op::shuffle_xor:
       return set(i, exchange(i, Intrinsic::nvvm_shfl_sync_bfly_i32)), true;
     case Op::shuffle_down:

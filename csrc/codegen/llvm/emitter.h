@@ -108,6 +108,9 @@ class Emitter {
   void declare_alias_scopes();
   bool emit_memory(const kir::Inst& i);
   Value* load(const kir::Inst& i);
+  bool goes_around_cache(const kir::Inst& i, kir::Type t) const;
+  Value* load_around_cache(const kir::Inst& i);
+  void store_around_cache(const kir::Inst& i);
   void store(const kir::Inst& i);
   Value* load_masked(const kir::Inst& i);
   void store_masked(const kir::Inst& i);

@@ -64,6 +64,7 @@ bool Emitter::nan_is_narrowable(const kir::Inst& i) const {
     case Op::fmaximum:
     case Op::fminimum:
     case Op::fexp2_approx:
+    case Op::fexp2_flush:
     case Op::frecip_approx:
     case Op::fdiv_approx:
     case Op::fsqrt_approx:

@@ -148,8 +148,10 @@ class BlockLowering {
     kir::ValueId rows_left;    // mask of the rows inside the extent; none: all
     kir::ValueId last_column;  // inside the extent; none: all are
   };
-  std::vector<tile::ValueId> transposed_loads(const std::vector<Root>& roots) const;
-  void keep_transposed(tile::ValueId v, tile::AxisId row, tile::AxisId column);
+  std::vector<tile::ValueId> turned_loads(const std::vector<Root>& roots,
+                                          const std::function<bool(tile::ValueId)>& accept) const;
+  virtual std::vector<tile::ValueId> transposed_loads(const std::vector<Root>& roots) const;
+  virtual void keep_transposed(tile::ValueId v, tile::AxisId row, tile::AxisId column);
   void keep_transposed(tile::ValueId v, const KeptTile& array, const TransposedBlock& at);
 
   // positions.cpp: one position of a column

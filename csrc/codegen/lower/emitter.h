@@ -26,10 +26,13 @@ struct Reg {
   kir::ValueId narrow, wide;
 };
 
-// A tile kept in a private array of the block, row-major over `axes`.
+// A tile kept in an array of the thread or the workgroup, row-major over `axes`. In a workgroup's
+// array of rows r and columns c, groups of `swizzle` columns may lie at places that differ from one
+// group of as many rows to the next: column c at c ^ swizzle * (r / swizzle % groups).
 struct KeptTile {
   kir::ObjectId object;
   std::vector<tile::AxisId> axes;
+  int64_t swizzle = 0;
 };
 
 class Emitter {
@@ -100,7 +103,7 @@ class Emitter {
 
   // This value is e^x of a difference from a maximum: terms of a sum, or a quotient by it.
   void note_term(tile::ValueId v) { terms_.insert(v.index); }
-  // While set, this value is computed by the function for what ends as f16 or bf16.
+  // While set, this value is computed by the function for terms of a sum.
   void cheap_function(tile::ValueId v) { cheap_ = v; }
 
   // --- memory
@@ -120,12 +123,15 @@ class Emitter {
   // While set, consecutive loads also ask for what they read `passes` later of the loop with this
   // index.
   void loop_ahead(tile::ValueId index, int64_t passes) { loop_ = index, passes_ = passes; }
+  // While set, a GPU's vectors of a row's own data pass through the cache: nobody reads them soon.
+  void last_walk(bool yes) { last_walk_ = yes; }
   void store(const tile::Inst& inst);
   // Stores even and odd elements of a store of stride 2; the position is that of the first pair.
   void store_woven(const tile::Inst& inst, kir::ValueId even, kir::ValueId odd);
   void check(const tile::Inst& inst);
   void keep(tile::ValueId v, const KeptTile& array, kir::ValueId value);  // writes the position
   kir::ValueId read_kept(const KeptTile& array);                          // in storage type
+  kir::ValueId swizzled(const KeptTile& array, kir::ValueId row, kir::ValueId column);
   void set_kept(tile::ValueId v, std::optional<KeptTile> array);
   bool is_kept(tile::ValueId v) const { return kept_.contains(v.index); }
   KeptTile new_array(tile::ValueId v, std::vector<tile::AxisId> axes, int64_t elems);
@@ -156,7 +162,8 @@ class Emitter {
   Reg eval_pointwise(const tile::Inst& inst);
   std::optional<Reg> eval_packed(const tile::Inst& inst, uint16_t lanes);
   math::Accuracy accuracy(const tile::Inst& inst, DType from) const;
-  std::optional<Reg> eval_one_plus_erf(const tile::Inst& inst, uint16_t lanes);
+  std::optional<Reg> eval_with_erf(const tile::Inst& inst, uint16_t lanes);
+  std::optional<Reg> eval_below_maximum(const tile::Inst& inst, uint16_t lanes);
   Reg eval_select(const tile::Inst& inst, uint16_t lanes);
   Reg eval_cast(const tile::Inst& inst, uint16_t lanes);
   Reg eval_constant(const ir::Scalar& value);
@@ -186,6 +193,7 @@ class Emitter {
   void ask_next_row();
   kir::ValueId read_vector(const tile::Inst& inst, const Guard& g, kir::Type t);
   void write_vector(const tile::Inst& inst, const Guard& g, kir::ValueId stored);
+  bool bypasses(const tile::Inst& inst, const Access& a) const;
   void report(kir::ValueId bad, uint32_t code);  // in active lanes
   kir::ValueId lane_mask(const Guard& g);        // with active; none: all lanes
   kir::ValueId kept_index(const KeptTile& array, int64_t* vector_stride);
@@ -205,6 +213,7 @@ class Emitter {
   const tile::Inst* asks_ = nullptr;
   std::vector<const tile::Inst*> next_loads_;
   tile::ValueId loop_, cheap_;
+  bool last_walk_ = false;
   std::unordered_map<uint32_t, KeptTile> kept_;
   std::unordered_map<uint32_t, int64_t> known_;  // constants by KIR value
   std::map<uint32_t, char> hoisted_;

@@ -20,11 +20,18 @@ using KValue = kir::ValueId;
 namespace {
 
 template <class F>
-void each_access(const tile::Block& b, F&& visit) {
+void each_instruction(const tile::Block& b, F&& visit) {
   for (const tile::Inst& inst : b.insts) {
-    if (inst.op == tile::Op::load || inst.op == tile::Op::store) visit(inst);
-    for (const tile::Block& inner : inst.blocks) each_access(inner, visit);
+    visit(inst);
+    for (const tile::Block& inner : inst.blocks) each_instruction(inner, visit);
   }
+}
+
+template <class F>
+void each_access(const tile::Block& b, F&& visit) {
+  each_instruction(b, [&](const tile::Inst& inst) {
+    if (inst.op == tile::Op::load || inst.op == tile::Op::store) visit(inst);
+  });
 }
 
 bool has_loops(const tile::Block& b) {
@@ -54,6 +61,15 @@ uint32_t GpuLowering::choose_vector(AxisSet columns, int64_t capacity) const {
   return static_cast<uint32_t>(std::min(most, std::bit_floor(static_cast<uint64_t>(capacity))));
 }
 
+// Something is stored along the columns that are reduced.
+bool GpuLowering::rereads(AxisSet columns) const {
+  bool found = false;
+  each_access(facts_.program().body, [&](const tile::Inst& inst) {
+    found = found || (inst.op == tile::Op::store && (facts_.deps(inst.index) & columns) != 0);
+  });
+  return found && (facts_.reduced_axes() & columns) != 0;
+}
+
 void GpuLowering::begin() {
   const tile::Program& p = facts_.program();
   AxisSet named = 0;
@@ -68,13 +84,19 @@ void GpuLowering::begin() {
       looped_ = looped_ || rows > 1;
     }
   }
-  looped_ = looped_ || has_loops(p.body);
+  has_loops_ = has_loops(p.body);
+  looped_ = looped_ || has_loops_;
   vector_ = static_cast<uint16_t>(choose_vector(columns, capacity));
   columns_around_ = carried_columns(p, p.body);
   // Vectors do not reach over the end of the row.
   if (columns_around_ && !whole_vectors(columns_around_)) vector_ = 1;
-  threads_ = gpu_threads(rows, capacity, vector_, facts_.reduced_axes() != 0);
+  int reductions = 0;
+  each_instruction(p.body, [&](const tile::Inst& inst) { reductions += facts_.reduces(inst); });
+  threads_ = gpu_threads(rows, capacity, vector_, reductions);
   kernel_.threads = threads_.count();
+  const int64_t hint = std::min(capacity, p.block_elems);
+  if (target_.clusters && threads_.rows == 1 && !looped_ && rereads(columns))
+    kernel_.cluster = gpu_cluster(hint);
 
   kir::KirBuilder& b = emit_.builder();
   const KValue t = b.emit(Op::sext, kir::Type{kir::Elem::I64, 1}, {b.thread_id()});
@@ -83,6 +105,12 @@ void GpuLowering::begin() {
     column_ = b.emit(Op::band, {t, emit_.i64(int64_t{threads_.columns} - 1)});
     row_ = b.emit(Op::lshr, {t, emit_.i64(std::countr_zero(threads_.columns))});
     first_row_ = b.icmp(Pred::eq, row_, emit_.i64(0));
+  }
+  local_column_ = column_;
+  if (kernel_.cluster > 1) {
+    rank_ = b.emit(Op::sext, kir::Type{kir::Elem::I64, 1}, {b.workgroup_rank()});
+    column_ = emit_.add(emit_.mul(rank_, emit_.i64(threads_.columns)), column_);
+    b.cluster_barrier();  // all have started before one writes the memory of another
   }
   first_column_ = b.icmp(Pred::eq, column_, emit_.i64(0));
   first_element_ = emit_.mul(column_, emit_.i64(vector_));

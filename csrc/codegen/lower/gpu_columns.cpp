@@ -6,9 +6,9 @@
 // single vectors, and the elements after the last whole vector, one a thread.
 //
 // Reductions: a thread's accumulators pairwise, the lanes of its vector by halving, the threads of
-// a warp by exchange with thread ^ 16, 8, …, the warps pairwise through workgroup memory. Every
-// thread of the row ends with the same value, and the order depends on the kernel and the extent
-// alone.
+// a warp by exchange with thread ^ 16, 8, …, the warps pairwise through workgroup memory, the
+// workgroups of a cluster by writing to each other's. Every thread of the row ends with the same
+// value, and the order depends on the kernel and the extent alone.
 #include <algorithm>
 #include <bit>
 
@@ -91,7 +91,7 @@ GpuLowering::Resident GpuLowering::place(AxisId column) {
   const KValue first =
       fixed ? emit_.i64(whole) : b.emit(Op::band, {n, emit_.i64(-int64_t{vector_})});
   const int64_t left = fixed ? *fixed % vector_ : vector_ - 1;
-  for (int64_t done = 0; done < left; done += threads_.columns) {
+  for (int64_t done = 0; done < left; done += columns_together()) {
     const KValue base = emit_.add(emit_.add(first, column_), emit_.i64(done));
     all.elements.push_back({.base = base, .predicate = b.icmp(Pred::slt, base, n), .scope = {}});
   }
@@ -154,6 +154,7 @@ void GpuLowering::streamed_phase(AxisId column, const std::vector<const Root*>& 
   if (before) n = b.select(before, n, emit_.i64(0));  // no row, no columns
   emit_.set_predicate({});
 
+  emit_.last_walk(facts_.reduced_axes() != 0 && !reduces(all));
   const Phase phase = split_phase(column, all);
   const int64_t unroll = phase.unroll;
   Sums acc = start(phase, vector_, unroll);
@@ -196,9 +197,10 @@ void GpuLowering::streamed_phase(AxisId column, const std::vector<const Root*>& 
   if (!whole_vectors(column)) {
     last = start(phase, 1, 1);
     const KValue first = b.emit(Op::band, {n, emit_.i64(-int64_t{vector_})});
-    strided(emit_.add(first, column_), n, threads_.columns, threads_.columns >= vector_ - 1u, last,
-            [&](KValue i) { take(phase, {i}, 1, last); });
+    strided(emit_.add(first, column_), n, columns_together(), columns_together() >= vector_ - 1,
+            last, [&](KValue i) { take(phase, {i}, 1, last); });
   }
+  emit_.last_walk(false);
   emit_.set_predicate(before);
   finish_reductions(phase.others, acc.plain, last.plain);
   for (size_t p = 0; p < phase.online.size(); ++p)
@@ -246,7 +248,28 @@ KValue GpuLowering::across_threads(const Root& root, KValue v) {
         b.icmp(Pred::eq, b.emit(Op::band, {column_, emit_.i64(mask)}), emit_.i64(0));
     v = step(op, dtype, b.select(lower, v, peer), b.select(lower, peer, v));
   }
-  return threads_.columns > kWarp ? across_warps(root, v) : v;
+  if (threads_.columns > kWarp) v = across_warps(root, v);
+  return kernel_.cluster > 1 ? across_workgroups(root, v) : v;
+}
+
+kir::ObjectId GpuLowering::new_exchange(const Root& root, int64_t elems) {
+  kir::Object o;
+  o.name = "partial" + std::to_string(exchanges_++);
+  o.kind = kir::ObjectKind::Workgroup;
+  o.elem = storage_elem(opmath(facts_.program().type(root.value).dtype));
+  o.writable = true;
+  o.size = elems;
+  return emit_.builder().add_object(std::move(o));
+}
+
+std::vector<KValue> GpuLowering::read_exchange(const Root& root, kir::ObjectId from,
+                                               int64_t elems) {
+  kir::KirBuilder& b = emit_.builder();
+  const DType dtype = opmath(facts_.program().type(root.value).dtype);
+  std::vector<KValue> all;
+  for (int64_t i = 0; i < elems; ++i)
+    all.push_back(emit_.from_storage(dtype, b.load(from, {storage_elem(dtype), 1}, emit_.i64(i))));
+  return all;
 }
 
 // Threads ahead may write the next row's partial results while others still read this row's: where
@@ -255,29 +278,37 @@ KValue GpuLowering::across_warps(const Root& root, KValue v) {
   kir::KirBuilder& b = emit_.builder();
   const DType dtype = opmath(facts_.program().type(root.value).dtype);
   const int64_t warps = threads_.columns / kWarp;
-  kir::Object o;
-  o.name = "partial" + std::to_string(exchanges_++);
-  o.kind = kir::ObjectKind::Workgroup;
-  o.elem = storage_elem(dtype);
-  o.writable = true;
-  o.size = warps;
-  const kir::ObjectId partial = b.add_object(std::move(o));
+  const kir::ObjectId partial = new_exchange(root, warps);
   if (looped_) b.barrier();
-  const KValue lane = b.emit(Op::band, {column_, emit_.i64(kWarp - 1)});
+  const KValue lane = b.emit(Op::band, {local_column_, emit_.i64(kWarp - 1)});
   const KValue stored = emit_.to_storage(dtype, v);
   b.if_else(
       b.icmp(Pred::eq, lane, emit_.i64(0)),
       [&] {
-        b.store(partial, b.emit(Op::lshr, {column_, b.i64(std::countr_zero(kWarp))}), stored);
+        b.store(partial, b.emit(Op::lshr, {local_column_, b.i64(std::countr_zero(kWarp))}), stored);
         return std::vector<KValue>{};
       },
       [] { return std::vector<KValue>{}; });
   b.barrier();
-  std::vector<KValue> all;
-  for (int64_t w = 0; w < warps; ++w)
-    all.push_back(
-        emit_.from_storage(dtype, b.load(partial, {storage_elem(dtype), 1}, emit_.i64(w))));
-  return combine(root, std::move(all));
+  return combine(root, read_exchange(root, partial, warps));
+}
+
+// Thread t writes the workgroup's value to workgroup t. No place is written twice, and after the
+// barrier none is written from outside, so that a workgroup may end before the others.
+KValue GpuLowering::across_workgroups(const Root& root, KValue v) {
+  kir::KirBuilder& b = emit_.builder();
+  const int64_t workgroups = kernel_.cluster;
+  const kir::ObjectId totals = new_exchange(root, workgroups);
+  const KValue stored = emit_.to_storage(opmath(facts_.program().type(root.value).dtype), v);
+  b.if_else(
+      b.icmp(Pred::slt, local_column_, emit_.i64(workgroups)),
+      [&] {
+        b.store_peer(totals, local_column_, rank_, stored);
+        return std::vector<KValue>{};
+      },
+      [] { return std::vector<KValue>{}; });
+  b.cluster_barrier();
+  return combine(root, read_exchange(root, totals, workgroups));
 }
 
 }  // namespace poot::codegen::lowering

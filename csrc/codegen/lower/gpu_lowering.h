@@ -1,7 +1,8 @@
 // Lowering for GPUs: one workgroup runs one block of the tile program. Its threads are laid out
 // rows x columns (GpuThreads); a thread walks every threads.rows-th row and, along the column,
 // vectors of consecutive elements that lie threads.columns vectors apart, so that a warp's accesses
-// are one stretch of memory.
+// are one stretch of memory. A cluster of workgroups runs a block of one long row, as one workgroup
+// with all their threads would.
 //
 // Control flow around barriers and shuffles is uniform: a thread whose row does not exist goes
 // along under a false predicate. Nothing is kept in arrays of a thread, which would be memory.
@@ -27,6 +28,12 @@ class GpuLowering final : public BlockLowering {
   void row_loop(tile::AxisId axis, const std::function<void()>& body) override;
   void effects(const Root& root) override;
   uint32_t choose_vector(AxisSet columns, int64_t capacity) const;
+  bool rereads(AxisSet columns) const;
+
+  // gpu_transposed.cpp: loads along the rows, through workgroup memory
+  std::vector<tile::ValueId> transposed_loads(const std::vector<Root>& roots) const override;
+  void keep_transposed(tile::ValueId v, tile::AxisId row, tile::AxisId column) override;
+  uint16_t turned_vector(tile::ValueId v, tile::AxisId row) const;
 
   // gpu_columns.cpp: one walk of the column
   void phases(const std::vector<Root>& given) override;
@@ -60,7 +67,8 @@ class GpuLowering final : public BlockLowering {
     int64_t unroll = 1;  // vectors of a round
   };
   bool stays(tile::AxisId column) const;  // a thread keeps its part of the row in registers
-  int64_t stride() const { return int64_t{threads_.columns} * vector_; }  // of a walk
+  int64_t columns_together() const { return int64_t{threads_.columns} * kernel_.cluster; }
+  int64_t stride() const { return columns_together() * vector_; }  // of a walk
   int64_t positions_of(tile::AxisId column) const;
   bool whole_vectors(tile::AxisId column) const;
   Resident place(tile::AxisId column);
@@ -75,6 +83,9 @@ class GpuLowering final : public BlockLowering {
                          const std::vector<kir::ValueId>& elements);
   kir::ValueId across_threads(const Root& root, kir::ValueId v);
   kir::ValueId across_warps(const Root& root, kir::ValueId v);
+  kir::ValueId across_workgroups(const Root& root, kir::ValueId v);
+  kir::ObjectId new_exchange(const Root& root, int64_t elems);
+  std::vector<kir::ValueId> read_exchange(const Root& root, kir::ObjectId from, int64_t elems);
 
   // gpu_online.cpp: rounds of a walk, and pairs of reductions that share one
   void find_online(std::vector<Root>& roots);
@@ -92,10 +103,12 @@ class GpuLowering final : public BlockLowering {
   uint16_t vector_ = 1;
   tile::AxisId columns_around_;  // the column axis that a thread's positions of are walked outside
                                  // of all loops, if its tiles are carried through them
+  bool has_loops_ = false;       // the program
   bool looped_ = false;          // a reduction may be reached again by threads ahead of others
   tile::AxisId row_axis_;        // the axis that threads share out, if threads_.rows > 1
-  kir::ValueId row_, column_, first_element_;  // i64: place in the workgroup; column_ * vector_
-  kir::ValueId first_row_, first_column_;      // i1: the place is 0
+  // i64: place among all threads; column_ * vector_; place in the workgroup, and its rank
+  kir::ValueId row_, column_, first_element_, local_column_, rank_;
+  kir::ValueId first_row_, first_column_;  // i1: the place is 0
   struct OnlinePair {
     tile::AxisId column;
     tile::ValueId largest, sum;  // results

@@ -26,7 +26,10 @@ uint32_t gpu_vector(int64_t narrowest);
 // generator gives each warp a row.
 bool gpu_row_alone(int64_t columns, uint32_t vector);
 
-// For blocks of at most rows x columns.
-GpuThreads gpu_threads(int64_t rows, int64_t columns, uint32_t vector, bool reduces);
+// For blocks of at most rows x columns, that are reduced so many times.
+GpuThreads gpu_threads(int64_t rows, int64_t columns, uint32_t vector, int reductions);
+
+// Workgroups that share a row of so many columns, which is read again after its reductions.
+uint32_t gpu_cluster(int64_t columns);
 
 }  // namespace poot::codegen

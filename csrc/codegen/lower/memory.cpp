@@ -202,9 +202,21 @@ KValue Emitter::read_vector(const tile::Inst& inst, const Guard& g, kir::Type t)
     return b_.gather(object, t, a.index, mask ? mask : b_.constant({Elem::I1, t.lanes}, 1),
                      other());
   if (mask) return b_.load_masked(object, t, a.index, mask, other());
-  const KValue v = b_.load(object, t, a.index, a.align);
+  const bool bypass = target_.isa == Isa::Ptx && bypasses(inst, a);
+  const KValue v = b_.load(object, t, a.index, a.align, bypass);
   if (target_.isa == Isa::X86) prefetch(inst, a.index, t.lanes);
   return v;
+}
+
+// An access around the cache: on a GPU one of 16 bytes, of an operand that differs from row to row.
+bool Emitter::bypasses(const tile::Inst& inst, const Access& a) const {
+  const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
+  const int64_t bytes = int64_t{lanes()} * byte_size(buf.dtype);
+  if (target_.isa == Isa::X86)
+    return program().schedule.nontemporal && !buf.shared && a.align == 64 && bytes == 64;
+  std::vector<tile::ValueId> rows;
+  facts_.index_values(inst.index, rows);
+  return last_walk_ && !buf.shared && a.align == 16 && bytes == 16 && !rows.empty();
 }
 
 void Emitter::store(const tile::Inst& inst) {
@@ -225,7 +237,6 @@ void Emitter::store(const tile::Inst& inst) {
 }
 
 void Emitter::write_vector(const tile::Inst& inst, const Guard& g, KValue v) {
-  const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
   const kir::ObjectId object(inst.buffer.index);
   const Access a = access(inst.buffer, inst.index, true);
   const KValue mask = lane_mask(g);
@@ -239,9 +250,7 @@ void Emitter::write_vector(const tile::Inst& inst, const Guard& g, KValue v) {
   } else if (mask) {
     b_.store_masked(object, a.index, v, mask);
   } else {
-    const bool bypass = program().schedule.nontemporal && !buf.shared && a.align == 64 &&
-                        int64_t{lanes()} * byte_size(buf.dtype) == 64;
-    b_.store(object, a.index, v, a.align, bypass);
+    b_.store(object, a.index, v, a.align, bypasses(inst, a));
   }
 }
 
@@ -293,7 +302,21 @@ void Emitter::set_kept(tile::ValueId v, std::optional<KeptTile> array) {
     kept_.erase(v.index);
 }
 
+// The place of an element of two coordinates.
+KValue Emitter::swizzled(const KeptTile& array, KValue row, KValue column) {
+  const int64_t columns = program().axes.at(array.axes[1].index).capacity;
+  const KValue group = b_.emit(Op::band, {row, i64(columns - array.swizzle)});
+  return add(mul(row, i64(columns)), b_.emit(Op::bxor, {column, group}));
+}
+
 KValue Emitter::kept_index(const KeptTile& array, int64_t* vector_stride) {
+  if (array.swizzle != 0) {
+    const auto at = [&](tile::AxisId a) {
+      return a == vector_.axis ? vector_.base : coordinates_.at(a.index);
+    };
+    *vector_stride = vector_.axis == array.axes[1] ? 1 : 0;
+    return swizzled(array, at(array.axes[0]), at(array.axes[1]));
+  }
   KValue at = i64(0);
   int64_t stride = 1;
   *vector_stride = 0;
@@ -307,6 +330,15 @@ KValue Emitter::kept_index(const KeptTile& array, int64_t* vector_stride) {
   return at;
 }
 
+namespace {
+
+// Of a vector of a workgroup's array whose place is a multiple of its lanes.
+uint32_t vector_align(kir::Type t) {
+  return static_cast<uint32_t>(std::min<int64_t>(16, t.lanes * kir::bit_width(t.elem) / 8));
+}
+
+}  // namespace
+
 KValue Emitter::read_kept(const KeptTile& array) {
   int64_t stride = 0;
   const KValue at = kept_index(array, &stride);
@@ -315,7 +347,7 @@ KValue Emitter::read_kept(const KeptTile& array) {
   const kir::Type t{elem, lanes()};
   if (stride == 1)
     return active() ? b_.load_masked(array.object, t, at, active(), b_.constant(t, 0))
-                    : b_.load(array.object, t, at);
+                    : b_.load(array.object, t, at, array.swizzle != 0 ? vector_align(t) : 0);
   const KValue steps = b_.emit(
       Op::imul, {b_.emit(Op::lane_ids, t.with(Elem::I64), {}), splat(i64(stride), t.lanes)});
   return b_.gather(array.object, t, b_.emit(Op::iadd, {splat(at, t.lanes), steps}),

@@ -183,6 +183,7 @@ bool passes_error_on(const tile::Inst& inst) {
   switch (inst.pointwise) {
     case ir::OpCode::add:
     case ir::OpCode::mul:
+    case ir::OpCode::fma:
     case ir::OpCode::div:
     case ir::OpCode::neg:
     case ir::OpCode::select:

@@ -8,7 +8,7 @@
 //   …
 //
 // Columns beyond the extent repeat the last one and lanes beyond the rows are not read, so that the
-// array is written in whole vectors.
+// array is written in whole vectors. A GPU's part is in gpu_transposed.cpp.
 #include <algorithm>
 #include <array>
 
@@ -54,9 +54,10 @@ void transpose(kir::KirBuilder& b, std::vector<KValue>& v, int32_t lanes) {
 }
 
 // Loads under the nest's roots that are contiguous along its only row axis and strided along its
-// column.
-std::vector<ValueId> BlockLowering::transposed_loads(const std::vector<Root>& roots) const {
-  if (target_.isa != Isa::X86 || roots[0].rows.size() != 1 || !roots[0].column) return {};
+// column, and accepted.
+std::vector<ValueId> BlockLowering::turned_loads(const std::vector<Root>& roots,
+                                                 const std::function<bool(ValueId)>& accept) const {
+  if (roots[0].rows.size() != 1 || !roots[0].column) return {};
   const AxisId row = roots[0].rows[0], column = roots[0].column;
   for (const Root& r : roots)
     if (r.column != column) return {};
@@ -64,13 +65,10 @@ std::vector<ValueId> BlockLowering::transposed_loads(const std::vector<Root>& ro
   const AxisSet both = TileFacts::bit(row) | TileFacts::bit(column);
   const auto turned = [&](const tile::Inst& inst) {
     const AxisSet deps = facts_.deps(inst.index);
-    const DType d = p.type(inst.results[0]).dtype;
-    const int64_t n = transpose_lanes(target_, d);
     return inst.mask.empty() && !p.buffers.at(inst.buffer.index).shared && (deps & both) == both &&
            (deps & ~(both | emit_.bound_axes())) == 0 &&
            tile::const_stride(p, inst.index, row) == 1 &&
-           tile::const_stride(p, inst.index, column) != 1 &&
-           p.axes.at(row.index).capacity % n == 0 && p.axes.at(column.index).capacity % n == 0;
+           tile::const_stride(p, inst.index, column) != 1;
   };
   std::vector<ValueId> out;
   std::unordered_set<uint32_t> seen;
@@ -78,13 +76,22 @@ std::vector<ValueId> BlockLowering::transposed_loads(const std::vector<Root>& ro
     if (!seen.insert(v.index).second || emit_.is_kept(v)) return;
     const tile::Inst* inst = facts_.def(v);
     if (inst == nullptr || is_control(*inst) || facts_.reduces(*inst)) return;
-    if (inst->op == tile::Op::load && turned(*inst) && fits(v, std::array{row, column}))
-      out.push_back(v);
+    if (inst->op == tile::Op::load && turned(*inst) && accept(v)) out.push_back(v);
     for (ValueId a : facts_.operands(*inst)) self(self, a);
   };
   for (const Root& r : roots)
     for (ValueId v : root_operands(r)) visit(visit, v);
   return out;
+}
+
+std::vector<ValueId> BlockLowering::transposed_loads(const std::vector<Root>& roots) const {
+  return turned_loads(roots, [&](ValueId v) {
+    const std::array axes{roots[0].rows[0], roots[0].column};
+    const int64_t n = transpose_lanes(target_, facts_.program().type(v).dtype);
+    return fits(v, axes) && std::ranges::all_of(axes, [&](AxisId a) {
+             return facts_.program().axes.at(a.index).capacity % n == 0;
+           });
+  });
 }
 
 // One block of n rows from `r0` and n columns from `c0`.

@@ -212,7 +212,8 @@ Reg Emitter::eval_pointwise(const tile::Inst& inst) {
   if (inst.pointwise == OpCode::cast) return eval_cast(inst, lanes);
   if (inst.pointwise == OpCode::select) return eval_select(inst, lanes);
   if (auto packed = eval_packed(inst, lanes)) return *packed;
-  if (auto sum = eval_one_plus_erf(inst, lanes)) return *sum;
+  if (auto whole = eval_with_erf(inst, lanes)) return *whole;
+  if (auto power = eval_below_maximum(inst, lanes)) return *power;
   const DType from = program().type(inst.args.back()).dtype;
   if (lanes > 1 && divides_by_uniform(inst, TileFacts::bit(vector_.axis))) {
     const KValue r = divide_by_uniform(compute(inst.args[0], lanes), inst.args[1]);
