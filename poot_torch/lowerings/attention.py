@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .. import attention_training  # noqa: F401  defines operators that are lowered here
 from ..emitter import Declined, Emitter, Val, is_float
 from . import FIRST_RESULT, lower
 
@@ -108,6 +109,13 @@ def flash_attention(
     return attention(e, q, k, v, None, dropout_p, is_causal, scale)[:1]
 
 
+@lower(torch.ops.poot.flash_attention.default)
+def flash_attention_with_state(
+    e: Emitter, q: Val, k: Val, v: Val, dropout_p: float, is_causal: bool, scale: float | None
+) -> tuple[Val]:
+    return attention(e, q, k, v, None, dropout_p, is_causal, scale)[:1]
+
+
 @lower(
     aten._scaled_dot_product_efficient_attention.default,
     aten._scaled_dot_product_cudnn_attention.default,
@@ -130,6 +138,7 @@ def biased_attention(
 
 FIRST_RESULT.update(
     (
+        torch.ops.poot.flash_attention.default,
         aten._scaled_dot_product_flash_attention.default,
         aten._scaled_dot_product_efficient_attention.default,
         aten._scaled_dot_product_cudnn_attention.default,

@@ -43,13 +43,14 @@ def floor_divide(e: Emitter, a: Any, b: Any) -> Val:
     dtype = e.promote(a, b)[1]
     if dtype not in REDUCED:
         return e.binary("floor_div", a, b)
-    if _is_scalar(b):
+    if _is_scalar(b) or e.on_gpu:
         return e.pointwise("floor_div", (a, b), dtype)
     return _stepwise_floor_div(e, e.value(a, dtype), e.value(b, dtype))
 
 
 def _stepwise_floor_div(e: Emitter, a: Val, b: Val) -> Val:
-    """Eager's vector code for f16 and bf16, which rounds after every step."""
+    """Eager's vector code for f16 and bf16 on a CPU, which rounds after every step; its remainder is f32 on a GPU, and
+    with it all that follows."""
     dtype = a.dtype
     ratio = e.div(a, b)
     mod = e.emit("fmod", a, b)
