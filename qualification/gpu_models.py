@@ -143,6 +143,9 @@ def section_models(args: argparse.Namespace) -> dict[str, Any]:
                 if not args.models or case.name in args.models:
                     key = f"{case.name} {name}"
                     out[key] = guarded(key, lambda case=case, dtype=dtype: run_model(case, dtype, args.demo_backends))
+    if not args.models:
+        rows = list(out.values())
+        out["all accurate"] = all(row.get("accurate", False) for row in rows)
     return out
 
 
