@@ -20,7 +20,7 @@ from torch._dynamo.utils import counters
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import _C, decompositions, foreach, higher_order, report, segments, unused_draws
+from . import _C, decompositions, foreach, higher_order, report, segments, unused_draws, versions
 from . import options as _options
 from .dispatch import Fallback, WholeGraph
 from .errors import PootError, StrictError
@@ -42,7 +42,9 @@ def poot(
     opts = _options.parse(mode, options)
     region = report.begin_region(gm)
     higher_order.expand(gm)
-    region.kept_draws = unused_draws.keep(gm)
+    moves = versions.moves(gm, example_inputs)
+    draws = unused_draws.keep(gm)
+    region.kept_draws, region.unclear_draws = draws.kept, draws.unclear
 
     def compiler(kind: str) -> Callable[..., Any]:
         paths = _weight_paths(gm) if kind != "backward" else {}
@@ -57,7 +59,9 @@ def poot(
         decompositions=decompositions.table() | (foreach.table() if foreach.present(gm) else {}),
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
-    return unused_draws.without(len(region.kept_draws), compiled) if region.kept_draws else compiled
+    if draws.kept:
+        compiled = unused_draws.without(len(draws.kept), compiled)
+    return versions.counted(compiled, moves) if moves else compiled
 
 
 def _reset() -> None:

@@ -10,9 +10,21 @@ import torch
 
 from . import _C
 from .complex_pairs import Pairs, part_dtype
-from .dispatch import WholeGraph
+from .dispatch import WholeGraph, draws
 from .emitter import DTYPE_NAMES, ComplexVal, Emitter, Val
 from .provenance import source_line
+from .trees import leaves
+
+_LARGEST_FOLDED = 65536  # elements of a constant evaluated while importing
+
+
+class Folded(Exception):
+    """A node turned out to be a constant. Constants are inputs, and inputs precede every equation, so the import
+    starts again with this one known."""
+
+    def __init__(self, node: str, tensor: torch.Tensor) -> None:
+        super().__init__(node)
+        self.node, self.tensor = node, tensor
 
 
 class Constants:
@@ -51,6 +63,22 @@ class Constants:
 
     def folded(self, node: torch.fx.Node) -> Val | ComplexVal:
         return self._value(node.name, self._folded[node.name])
+
+    def fold(self, node: torch.fx.Node, args: Any, kwargs: Any) -> None:
+        """Raises Folded for a small constant expression, such as linspace: a call without tensor operands."""
+        target: Any = node.target
+        val = node.meta["val"]
+        if draws(node.target) or not isinstance(val, torch.Tensor):
+            return
+        if val.device.type not in ("cpu", self.device.type):
+            return
+        if val.layout is not torch.strided or val.dtype not in DTYPE_NAMES:
+            return
+        if not all(isinstance(d, int) for d in val.shape) or val.numel() > _LARGEST_FOLDED:
+            return
+        if not any(isinstance(a, _C.Dim) for a in leaves((args, kwargs))):
+            with torch.utils._python_dispatch._disable_current_modes():
+                raise Folded(node.name, target(*args, **kwargs))
 
     def _get(self, node: torch.fx.Node) -> Any:
         return operator.attrgetter(str(node.target))(self.gm)

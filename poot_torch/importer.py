@@ -17,7 +17,7 @@ import torch
 from . import _C
 from .bodies import CompileBody, describe_draws
 from .complex_pairs import Pairs, pair_shape, pair_strides, part_dtype
-from .constants import Constants
+from .constants import Constants, Folded
 from .dispatch import Dispatched, Fallback, WholeGraph, draws
 from .emitter import DTYPE_NAMES, ComplexVal, Declined, Emitter, Val
 from .errors import InvalidGraph
@@ -37,7 +37,6 @@ _CHECKS = frozenset(
     for name in ("_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size")
     if hasattr(aten, name)
 )
-_LARGEST_FOLDED = 65536  # elements of a constant evaluated while importing
 
 
 @dataclasses.dataclass
@@ -71,20 +70,11 @@ def import_graph(
     while True:
         try:
             imported = _Importer(gm, name, weights, folded, compile_body, fast_random).run()
-        except _Folded as found:
+        except Folded as found:
             folded[found.node] = found.tensor
         else:
             imported.signature.donated = sorted(donated)
             return imported
-
-
-class _Folded(Exception):
-    """A node turned out to be a constant. Constants are inputs, and inputs precede every equation,
-    so the import starts again with this one known."""
-
-    def __init__(self, node: str, tensor: torch.Tensor) -> None:
-        super().__init__(node)
-        self.node, self.tensor = node, tensor
 
 
 class _Importer:
@@ -287,7 +277,7 @@ class _Importer:
             self.env[node] = result
         else:
             if not operands:
-                self._fold(node, args, kwargs)
+                self.constants.fold(node, args, kwargs)
             target: Any = node.target
             self.env[node] = self._dispatch(node, target, args, kwargs, node.meta["val"], reason)
 
@@ -309,22 +299,6 @@ class _Importer:
             if t.device != self.device and t.ndim != 0:
                 raise WholeGraph(f"a tensor on {t.device}", str(node.target), source_line(node))
         return next((f"no kernels for {t.dtype}" for t in results if t.dtype not in DTYPE_NAMES), None)
-
-    def _fold(self, node: torch.fx.Node, args: Any, kwargs: Any) -> None:
-        """Raises _Folded for a small constant expression, such as linspace."""
-        target: Any = node.target
-        val = node.meta["val"]
-        if draws(node.target) or not isinstance(val, torch.Tensor):
-            return
-        if val.device.type not in ("cpu", self.device.type):
-            return
-        if val.layout is not torch.strided or val.dtype not in DTYPE_NAMES:
-            return
-        if not all(isinstance(d, int) for d in val.shape) or val.numel() > _LARGEST_FOLDED:
-            return
-        if not any(isinstance(a, _C.Dim) for a in leaves((args, kwargs))):
-            with torch.utils._python_dispatch._disable_current_modes():
-                raise _Folded(node.name, target(*args, **kwargs))
 
     # ---- calls of the dispatcher
 

@@ -93,6 +93,7 @@ class Region:
     break_sources: list[str]
     graphs: list[GraphReport] = dataclasses.field(default_factory=list)
     kept_draws: list[str] = dataclasses.field(default_factory=list)  # source lines of unused draws
+    unclear_draws: list[str] = dataclasses.field(default_factory=list)  # of unused calls that may draw, and why
 
     def begin_graph(self, kind: str, gm: torch.fx.GraphModule) -> GraphReport:
         nodes = sum(n.op == "call_function" for n in gm.graph.nodes)
@@ -110,6 +111,7 @@ class Region:
             "recompilation": self.recompilation,
             "recompile_reason": _recompile_reason(self.compile_id) if self.recompilation else "",
             "kept_draws": self.kept_draws,
+            "unclear_draws": self.unclear_draws,
             "break": {"reason": self.break_reason, "sources": self.break_sources} if self.break_reason else None,
         }
 

@@ -66,6 +66,7 @@ def _region(number: int, region: dict[str, Any]) -> list[str]:
     if region["recompilation"]:
         lines.append(f"  recompiled: {region['recompile_reason'] or 'a guard failed'}")
     lines += [f"  unused draw, made all the same for eager's generator state: {s}" for s in region["kept_draws"]]
+    lines += [f"  unused call, dropped, which may draw numbers: {s}" for s in region["unclear_draws"]]
     if region["break"]:
         lines.append(f"  graph break: {region['break']['reason']}")
         lines += [f"    {s}" for s in region["break"]["sources"]]

@@ -6,7 +6,10 @@ holds them, so that they become results of the graph, which its caller never see
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +19,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .dispatch import draws
 from .provenance import source_line
 from .trees import leaves
+
+# What operators raise on fake tensors: sizes that depend on data, no fake implementation (RuntimeErrors all), or
+# arguments that a later call of the graph has given other sizes.
+_FAKE_ERRORS = (RuntimeError, IndexError, ValueError)
 
 
 class _Watch(TorchDispatchMode):
@@ -30,20 +37,34 @@ class _Watch(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def keep(gm: torch.fx.GraphModule) -> list[str]:
-    """Makes unused draws results of Dynamo's graph, behind its own; returns where they stand in the user's program.
+@dataclasses.dataclass
+class Draws:
+    """Where unused calls stand in the user's program: draws that were kept, and calls that cannot be told, with why."""
+
+    kept: list[str] = dataclasses.field(default_factory=list)
+    unclear: list[str] = dataclasses.field(default_factory=list)
+
+
+def keep(gm: torch.fx.GraphModule) -> Draws:
+    """Makes unused draws results of Dynamo's graph, behind its own.
 
     Changes `gm` in place; `without` takes the added results away again.
     """
     output = next(n for n in reversed(gm.graph.nodes) if n.op == "output")
-    unused = [n for n in _unread(gm, output) if _draws(n)]
-    if not unused:
-        return []
-    with gm.graph.inserting_before(output):
-        extra = [gm.graph.call_method("detach", (n,)) for n in unused]
-    output.args = ((*output.args[0], *extra),)
-    gm.recompile()
-    return [source_line(n) for n in unused]
+    found, unused = Draws(), []
+    for node in _unread(gm, output):
+        drew, why = _draws(gm, node)
+        if drew:
+            unused.append(node)
+            found.kept.append(source_line(node))
+        elif why:
+            found.unclear.append(f"{source_line(node)}: {why}")
+    if unused:
+        with gm.graph.inserting_before(output):
+            extra = [gm.graph.call_method("detach", (n,)) for n in unused]
+        output.args = ((*output.args[0], *extra),)
+        gm.recompile()
+    return found
 
 
 def without(added: int, compiled: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,19 +100,25 @@ def _fake(node: torch.fx.Node) -> list[torch.Tensor]:
     return [t for t in leaves(node.meta.get("example_value")) if isinstance(t, torch.Tensor)]
 
 
-def _draws(node: torch.fx.Node) -> bool:
-    """Whether the call draws: it is made once on fake tensors."""
+def _draws(gm: torch.fx.GraphModule, node: torch.fx.Node) -> tuple[bool, str]:
+    """(whether the call draws, why it cannot be told). It is made once on fake tensors; where that fails, what it drew
+    before counts."""
     mode = getattr(_fake(node)[0], "fake_mode", None)
     if mode is None:
-        return False
-    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("example_value"))
+        return False, "its results are no fake tensors"
+
+    def load(n: torch.fx.Node) -> Any:
+        return operator.attrgetter(str(n.target))(gm) if n.op == "get_attr" else n.meta.get("example_value")
+
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), load)
+    called: Any = getattr(args[0], str(node.target)) if node.op == "call_method" else node.target
+    if node.op == "call_method":
+        args = args[1:]
+    symbols = mode.shape_env.ignore_fresh_unbacked_symbols() if mode.shape_env else contextlib.nullcontext()
     watch = _Watch()
-    with torch.no_grad(), mode, watch:
+    with torch.no_grad(), mode, symbols, watch:
         try:
-            if node.op == "call_method":
-                getattr(args[0], str(node.target))(*args[1:], **kwargs)
-            elif callable(node.target):
-                node.target(*args, **kwargs)
-        except Exception:
-            return watch.drew  # e.g. a shape that depends on data; what it drew before counts
-    return watch.drew
+            called(*args, **kwargs)
+        except _FAKE_ERRORS as e:
+            return watch.drew, f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"
+    return watch.drew, ""
