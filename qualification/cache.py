@@ -3,8 +3,8 @@
     python -m qualification cache
     python -m qualification cache --processes 6 --json out.json
 
-Scenarios: a cold directory shared by all processes, of which every fourth is killed at a random moment; a second
-process, which compiles nothing; entries cut short, emptied and overwritten with noise; a directory deleted, made
+Scenarios: a cold directory shared by all processes, of which every fourth is killed at a random moment of its
+compilation; a second process, which compiles nothing; entries cut short, emptied and overwritten with noise; a directory deleted, made
 unwritable or replaced by a file while a process lives; another target on the same directory.
 """
 
@@ -20,10 +20,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+_LATEST_KILL_S = 4.0  # after the first compile began; compiling forward and backward beside the others takes longer
 _CHILD = """
 import json, torch
 from torch import nn
@@ -35,6 +37,7 @@ x = torch.randn(4, 16, requires_grad=True)
 def step(x):
     return model(x).softmax(-1).square().sum()
 (want,) = torch.autograd.grad(step(x), x)
+print("BEGIN", flush=True)
 (got,) = torch.autograd.grad(torch.compile(step, backend="poot", options={"strict": True})(x), x)
 right = torch.allclose(got, want, atol=1e-6)
 BETWEEN
@@ -77,19 +80,31 @@ def _warm(cache: pathlib.Path) -> None:
         raise Failed(f"a process on a warm cache compiled {compiled} kernels")
 
 
+def _kill(victim: subprocess.Popen[str], after: float) -> None:
+    """So many seconds after it began to compile."""
+    assert victim.stdout is not None
+    victim.stdout.readline()
+    time.sleep(after)
+    victim.send_signal(signal.SIGKILL)
+    victim.communicate()
+
+
 def shared(cache: pathlib.Path, processes: int) -> str:
     draw = random.Random(0)
     running = [start(cache) for _ in range(processes)]
-    victims = set(running[::4])
-    time.sleep(1.5 * processes**0.5)
-    for p in draw.sample(sorted(victims, key=lambda p: p.pid), len(victims)):
-        time.sleep(draw.random())
-        p.send_signal(signal.SIGKILL)
+    victims = running[::4]
+    moments = [draw.uniform(0, _LATEST_KILL_S) for _ in victims]
+    killers = [threading.Thread(target=_kill, args=pair) for pair in zip(victims, moments, strict=True)]
+    for k in killers:
+        k.start()
     compiled = [finish(p)["stats"]["compiled"] for p in running if p not in victims]
-    for p in victims:
-        p.communicate()
+    for k in killers:
+        k.join()
+    ended = sum(p.returncode == -signal.SIGKILL for p in victims)
+    if not ended:
+        raise Failed("every victim had ended before it was killed")
     _warm(cache)
-    return f"{len(victims)} of {processes} killed, {sum(compiled)} kernels compiled by the others"
+    return f"{ended} of {processes} killed while they compiled, {sum(compiled)} kernels compiled by the others"
 
 
 def damaged(cache: pathlib.Path, processes: int) -> str:

@@ -15,8 +15,8 @@ import json
 import pathlib
 from typing import Any
 
-from qualification.page import STYLE
-from qualification.table import CLASSES
+from qualification.page import document
+from qualification.table import CLASSES, shares
 
 COLOURS = {
     "right": "#3a7d44",
@@ -48,11 +48,6 @@ def bar(classes: dict[str, int]) -> str:
     return f"<svg viewBox='0 0 {_WIDTH} 26' width='{_WIDTH}' role='img'>{''.join(parts)}</svg>"
 
 
-def _shares(classes: dict[str, int]) -> str:
-    total = max(sum(classes.values()), 1)
-    return ", ".join(f"{n} {name} ({100 * n / total:.1f} %)" for name, n in classes.items())
-
-
 def _reasons(reasons: dict[str, int], most: int = 3) -> str:
     lines = [f"{html.escape(text[:300])}" + (f" ({n} cases)" if n > 1 else "") for text, n in reasons.items()]
     more = [f"… and {len(lines) - most} more reasons"] if len(lines) > most else []
@@ -67,23 +62,28 @@ def section(table: dict[str, Any]) -> str:
         if e["class"] not in ("generated", "library", "right") or e["reasons"]
     )
     listed = f"<table><tr><th>subject</th><th>class</th><th>reasons</th></tr>{rows}</table>" if rows else ""
-    return (
-        f"<h2>{html.escape(table['suite'])}</h2>{bar(table['classes'])}"
-        f"<p>{table['subjects']} subjects, {table['cases']} cases through {html.escape(table['backend'])}: "
-        f"{_shares(table['classes'])}. First calls {table['first_calls_s']:.0f} s.</p>{listed}"
-    )
+    lines = [
+        f"{table['subjects']} subjects, {table['cases']} cases through {table['backend']}: {shares(table['classes'])}. "
+        f"First calls {table['first_calls_s']:.0f} s.",
+        *(f"Operators of {half} graphs: {shares(counts)}." for half, counts in table.get("operators", {}).items()),
+        *(f"{part}: {p['subjects']} of {p.get('of', '?')} subjects ran." for part, p in table["parts"].items()),
+        ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in table.get("tally", {}).items()),
+        f"Commit {', '.join(table['commits'])}." if table.get("commits") else "",
+    ]
+    told = "<br>".join(html.escape(line) for line in lines if line)
+    return f"<h2>{html.escape(table['suite'])}</h2>{bar(table['classes'])}<p>{told}</p>{listed}"
 
 
 def page(tables: list[dict[str, Any]]) -> str:
     versions = sorted({t["torch"] for t in tables})
-    return (
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>poot: what runs</title>"
-        f"<style>{STYLE}</style><h1>poot: what runs, and how</h1><p>torch {html.escape(', '.join(versions))}. "
-        "A subject has the weightiest class of its cases. Broken: without fallback, but Dynamo broke it into "
-        "several graphs. Fallback: eager ran some operator, counted and named. Skipped: Dynamo leaves it to eager, or "
-        "it has no samples.</p>"
-        f"{''.join(section(t) for t in tables)}</html>\n"
+    introduction = (
+        f"torch {html.escape(', '.join(versions))}. A subject has the weightiest class of its cases. Broken: without "
+        "fallback, but Dynamo broke it into several graphs. Fallback: eager ran some operator, counted and named. "
+        "Skipped: Dynamo leaves it to eager, or it has no samples. Of models, tensors are counted whose error against "
+        "float64 is beyond the demo's rule (1.5 times eager's and 2 ulp) taken one by one, and how often eager's is "
+        "beyond poot's by the same rule."
     )
+    return document("poot: what runs, and how", introduction, (section(t) for t in tables))
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -16,7 +16,7 @@ from qualification.op_judge import Outcome, widened
 
 class FunctionTrial:
     """`calls` calls of one function, each on fresh arguments made under one seed. Results are those of all calls, with
-    whether the version counters of the arguments moved (how far is not observed: several writes may become one)."""
+    how far the version counters of the arguments moved."""
 
     def __init__(self, fn: Callable[..., Any], make: Callable[[], tuple[Any, ...]], dynamic: bool, calls: int) -> None:
         self.fn, self.make, self.dynamic, self.calls = fn, make, dynamic, calls
@@ -35,8 +35,8 @@ class FunctionTrial:
                 before = [t._version for t in tensors(args)]
                 torch.manual_seed(SEED)
                 value = fn(*args)
-                written = [t._version != b for t, b in zip(tensors(args), before, strict=True)]
-                results.append((value, written))
+                moved = [t._version - b for t, b in zip(tensors(args), before, strict=True)]
+                results.append((value, moved))
         except Exception as e:
             return Outcome(error=e)
         return Outcome(tensors(args), results)

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from qualification.architectures import Architecture
 from qualification.gradients import SEED, detached
 from qualification.op_judge import Outcome, copied
+from qualification.result import forget
 
 SEEDS = 5  # at most, for one case
 
@@ -119,7 +120,7 @@ class ModelTrial:
         return self._compiled(backend, None)
 
     def _compiled(self, backend: str, options: dict[str, Any] | None) -> Outcome:
-        torch._dynamo.reset()
+        forget()  # an attempt that strict mode refused, too
         model = copy.deepcopy(self.model)
         dynamic = True if self.dynamic else None
         fn = torch.compile(model, backend=backend, dynamic=dynamic, options=options)

@@ -2,7 +2,7 @@
 
     python -m qualification mutation --only write_through_view
 
-Compared: results, arguments afterwards, which of them share memory, strides, and whether version counters moved.
+Compared: results, arguments afterwards, which of them share memory, strides, and how far version counters moved.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from qualification.gradients import SEED, detached, equal, gradients
 from qualification.op_batch import Batch, capturing
 from qualification.op_cases import Sample, operators, samples
 from qualification.op_judge import Outcome, Wrong, copied, judge, widened
-from qualification.result import Result, examine, forget, quiet
+from qualification.result import LEFT, Result, examine, forget, quiet
 from qualification.rules import DatabaseRule
 
 
@@ -87,9 +87,9 @@ class _OpCase:
         result = examine(self.name, trial, self.rule, self.against)
         if result.cls == "wrong" and result.upstream and trial.raised:
             result.cls, result.reason = "skipped", f"PyTorch's own pipeline raises: {result.reason}"
-        elif result.cls == "skipped":
+        elif result.reason.startswith(LEFT):
             if trial.refused:
-                result.reason = f"eager refuses the arguments: {trial.refused}"
+                result.cls, result.reason = "skipped", f"eager refuses the arguments: {trial.refused}"
             else:  # a graph break before and after the operator
                 result.cls = "fallback"
         return result

@@ -89,6 +89,14 @@ STYLE = (
 )
 
 
+def document(title: str, introduction: str, sections: Iterable[str]) -> str:
+    """A whole page; the introduction and the sections are HTML."""
+    return (
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(title)}</title>"
+        f"<style>{STYLE}</style><h1>{html.escape(title)}</h1><p>{introduction}</p>{''.join(sections)}</html>\n"
+    )
+
+
 def page(files: list[dict]) -> str:
     groups: dict[str, list[Bar]] = {}
     for data in files:
@@ -96,12 +104,11 @@ def page(files: list[dict]) -> str:
             groups.setdefault(bar.group, []).append(bar)
     versions = sorted({f"torch {d['torch']}, {d['threads']} threads" for d in files})
     sections = [f"<h2>{html.escape(name)}</h2>{plot(bars)}{table(bars)}" for name, bars in groups.items()]
-    return (
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>poot: benchmarks</title>"
-        f"<style>{STYLE}</style><h1>poot: benchmarks</h1>"
-        f"<p>{html.escape('; '.join(versions))}. Ratios are the faster peer's time over poot's, paired in one process: "
-        f"above 1, poot is faster. Whiskers: 10th to 90th percentile of the rounds.</p>{''.join(sections)}</html>\n"
+    introduction = (
+        f"{html.escape('; '.join(versions))}. Ratios are the faster peer's time over poot's, paired in one process: "
+        "above 1, poot is faster. Whiskers: 10th to 90th percentile of the rounds."
     )
+    return document("poot: benchmarks", introduction, sections)
 
 
 def main(argv: list[str] | None = None) -> int:

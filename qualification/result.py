@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import itertools
@@ -16,6 +17,7 @@ from qualification.op_judge import Outcome, Wrong, judge
 from qualification.rules import Rule, Unsettled
 
 PEER = "aot_eager_decomp_partition"
+LEFT = "Dynamo leaves"  # how the reason of what no backend sees begins
 
 
 @dataclasses.dataclass
@@ -28,7 +30,9 @@ class Result:
     cls: str
     reason: str = ""
     fallbacks: list[list[str]] = dataclasses.field(default_factory=list)
-    counts: dict[str, int] = dataclasses.field(default_factory=dict)
+    counts: dict[str, int] = dataclasses.field(default_factory=dict)  # operators of all graphs by class
+    backward: dict[str, int] = dataclasses.field(default_factory=dict)  # of these, those of backward graphs
+    tally: dict[str, int] = dataclasses.field(default_factory=dict)  # what the rule counts beside its verdict
     upstream: bool = False
     breaks: int = 0
     first_call_s: float = 0.0  # tracing, compiling and the first run
@@ -61,11 +65,17 @@ def classify(result: Result) -> None:
     report = poot_torch.last_report()
     result.fallbacks = [[f.op, f.reason] for f in report.fallbacks]
     result.counts = dict(report.totals()["classes"])
+    backward = collections.Counter[str]()
+    for graph in report.graphs:
+        backward.update(graph.classes() if graph.kind == "backward" else {})
+    result.backward = dict(backward)
     reasons = [r.break_reason for r in report.regions if r.break_reason]
     result.breaks = len(reasons)
-    if report.eager_frames or not report.graphs:
-        why = report.eager_frames[0]["reason"] if report.eager_frames else "no tensor work reaches a backend"
-        result.cls, result.reason = "skipped", f"Dynamo leaves it to eager: {why}"
+    why = report.eager_frames[0]["reason"] if report.eager_frames else "no tensor work reaches a backend"
+    if not report.graphs:
+        result.cls, result.reason = "skipped", f"{LEFT} it to eager: {why}"
+    elif report.eager_frames:
+        result.cls, result.reason = "fallback", f"{LEFT} a frame to eager: {why}"
     elif result.fallbacks or result.counts.get("fallback"):
         result.cls, result.reason = "fallback", "; ".join(f"{op}: {why}" for op, why in result.fallbacks)
     elif reasons:
@@ -107,6 +117,7 @@ def examine(name: str, trial: Trial, rule: Rule, against: str) -> Result:
             tell(result)
             result.cls, result.reason = "wrong", str(e)
             result.upstream = _upstream(trial, want, reference, rule.fresh(), str(e))
+    result.tally = dict(rule.tally)
     result.seconds = round(time.perf_counter() - start, 3)
     return result
 

@@ -34,6 +34,10 @@ class Rule(Protocol):
     precision, or None."""
 
     @property
+    def tally(self) -> dict[str, int]:
+        """Figures beside the verdict."""
+
+    @property
     def unspecified(self) -> bool:
         """Whether eager leaves the values to chance; then they are not judged."""
 
@@ -88,6 +92,10 @@ class DatabaseRule:
     """For entries of PyTorch's databases, whose decorators override tolerances."""
 
     info: Any
+
+    @property
+    def tally(self) -> dict[str, int]:
+        return {}
 
     @property
     def unspecified(self) -> bool:

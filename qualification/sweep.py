@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import queue
+import subprocess
 import sys
 import threading
 import time
@@ -147,12 +148,22 @@ def unfinished(selected: list[Group], results: pathlib.Path | None) -> list[Item
     return work
 
 
+def _commit() -> str:
+    """Of the checkout that the suite runs from; empty outside one."""
+    command = ["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True)
+    except OSError:  # no git
+        return ""
+    return found.stdout.strip() if found.returncode == 0 else ""
+
+
 def _recorded(suite: Suite, work: list[Item], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Results as they come, those of an earlier run first, each written to the file."""
     path: pathlib.Path | None = args.results
     if args.resume and path and path.exists():
         yield from table.read([path])
-    finished = 0
+    finished, commit = 0, _commit()
     with contextlib.ExitStack() as stack:
         sink = stack.enter_context(path.open("a" if args.resume else "w")) if path else None
         for item in run(suite, work, args):
@@ -160,9 +171,9 @@ def _recorded(suite: Suite, work: list[Item], args: argparse.Namespace) -> Itera
                 finished += 1
                 line: dict[str, Any] = {"finished": [item.subject, item.dtype, item.mode, item.limit]}
             else:
-                line = item
+                line = {**item, "commit": commit}
                 _progress(f"[{finished}/{len(work)}]", item)
-                yield item
+                yield line
             if sink:
                 sink.write(json.dumps(line) + "\n")
                 sink.flush()
@@ -184,7 +195,7 @@ def _progress(text: str, row: dict[str, Any]) -> None:
 def _report(suite: Suite, rows: list[dict[str, Any]], args: argparse.Namespace) -> int:
     import torch
 
-    summary = table.table(rows)
+    summary = table.table(rows, suite.scope())
     table.show(summary, rows)
     if args.json:
         head = {"suite": suite.name, "torch": torch.__version__, "backend": args.against}

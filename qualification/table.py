@@ -8,6 +8,9 @@ import pathlib
 from collections.abc import Iterable
 from typing import Any
 
+from qualification.cases import Group
+
+OPERATOR_CLASSES = ("generated", "library", "fallback")  # the rest dispatch nothing
 CLASSES = (
     "right",
     "generated",
@@ -55,8 +58,11 @@ def _by_subject(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]
     return dict(sorted(found.items()))
 
 
-def _parts(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Subjects by class, for each mode and dtype."""
+def _parts(rows: Iterable[dict[str, Any]], scope: Iterable[Group]) -> dict[str, Any]:
+    """Subjects by class, for each mode and dtype; `of` how many the scope has."""
+    whole: dict[str, set[str]] = collections.defaultdict(set)
+    for group in scope:
+        whole[f"{group.mode} {group.dtype}"].add(group.subject)
     found: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
     for row in rows:
         found[_part(row)].append(row)
@@ -64,17 +70,35 @@ def _parts(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
     for name, cases in sorted(found.items()):
         subjects = _by_subject(cases)
         classes = _counted(_weightiest(c) for c in subjects.values())
-        parts[name] = {"subjects": len(subjects), "cases": len(cases), "classes": classes}
+        of = max(len(whole[name]), len(subjects))
+        parts[name] = {"subjects": len(subjects), "of": of, "cases": len(cases), "classes": classes}
     return parts
+
+
+def _operators(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Operators by class, of forward and inference graphs and of backward graphs."""
+    found = {"forward": collections.Counter[str](), "backward": collections.Counter[str]()}
+    for row in rows:
+        backward = row.get("backward", {})
+        found["backward"].update(backward)
+        found["forward"].update({c: n - backward.get(c, 0) for c, n in row.get("counts", {}).items()})
+    return {half: {c: counts[c] for c in OPERATOR_CLASSES} for half, counts in found.items() if counts.total()}
+
+
+def _tally(rows: Iterable[dict[str, Any]]) -> dict[str, int]:
+    found = collections.Counter[str]()
+    for row in rows:
+        found.update(row.get("tally", {}))
+    return dict(found)
 
 
 def _subject(row: dict[str, Any]) -> str:
     return str(row["id"]).rsplit(":", 3)[0]
 
 
-def table(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def table(rows: Iterable[dict[str, Any]], scope: Iterable[Group] = ()) -> dict[str, Any]:
     """Per subject: its class (the weightiest of its cases), counts, and why it is not all generated; per mode and
-    dtype: subjects by class."""
+    dtype: subjects by class, and how many of the scope they are."""
     rows = list(rows)
     by_subject = _by_subject(rows)
     entries = {}
@@ -87,7 +111,10 @@ def table(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
         "cases": sum(len(c) for c in by_subject.values()),
         "classes": _counted(e["class"] for e in entries.values()),
         "case_classes": _counted(r["cls"] for r in rows),
-        "parts": _parts(rows),
+        "parts": _parts(rows, scope),
+        "operators": _operators(rows),
+        "tally": _tally(rows),
+        "commits": sorted({r["commit"] for r in rows if r.get("commit")}),
         "first_calls_s": round(sum(c.get("first_call_s", 0.0) for cases in by_subject.values() for c in cases), 1),
         "fallbacks": dict(_fallbacks(rows for c in by_subject.values() for rows in c).most_common()),
         "entries": entries,
@@ -108,6 +135,10 @@ def show(summary: dict[str, Any], rows: Iterable[dict[str, Any]], most: int = 25
     print(f"\n{summary['subjects']} subjects, {summary['cases']} cases, first calls {summary['first_calls_s']} s")
     for cls, n in summary["classes"].items():
         print(f"  {cls:10s} {n:5d}  {100 * n / total:5.1f} %   cases {summary['case_classes'].get(cls, 0):6d}")
+    for half, counts in summary["operators"].items():
+        print(f"  operators of {half} graphs: {shares(counts)}")
+    for name, n in summary["tally"].items():
+        print(f"  {name}: {n}")
     wrong = [r for r in rows if r["cls"] == "wrong"]
     if wrong:
         print("\nwrong:")
@@ -118,6 +149,11 @@ def show(summary: dict[str, Any], rows: Iterable[dict[str, Any]], most: int = 25
         print("\ncommonest fallbacks (subjects that meet them):")
     for name, n in list(summary["fallbacks"].items())[:most]:
         print(f"  {n:4d}  {name[:150]}")
+
+
+def shares(counts: dict[str, int]) -> str:
+    total = max(sum(counts.values()), 1)
+    return ", ".join(f"{n} {name} ({100 * n / total:.1f} %)" for name, n in counts.items())
 
 
 # ---- the page
@@ -135,11 +171,13 @@ def page(suite: str, summary: dict[str, Any]) -> str:
         f"Made by `python -m qualification {suite} --merge FILES --page FILE`. A subject has the weightiest class of",
         "its cases: generated < library < fallback < wrong; skipped are those that eager or the database refuses.",
         "",
-        _line(("part", "subjects", "cases", *CLASSES)),
-        _line(["---"] * (3 + len(CLASSES))),
+        _line(("part", "subjects", "of", "cases", *CLASSES)),
+        _line(["---"] * (4 + len(CLASSES))),
     ]
     for name, part in {"all": summary, **summary["parts"]}.items():
-        lines.append(_line((name, part["subjects"], part["cases"], *(part["classes"].get(c, 0) for c in CLASSES))))
+        counts = (part["classes"].get(c, 0) for c in CLASSES)
+        lines.append(_line((name, part["subjects"], part.get("of", ""), part["cases"], *counts)))
+    lines += ["", *(f"Operators of {half} graphs: {shares(c)}." for half, c in summary["operators"].items())]
     lines += ["", "## Fallbacks", "", _line(("subjects", "what runs in eager, and why")), _line(("---", "---"))]
     lines += [_line((n, what[:240])) for what, n in summary["fallbacks"].items()]
     lines += [

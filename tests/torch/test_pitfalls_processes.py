@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ def step(x):
     return Square.apply(model(x)).sum()
 x = torch.randn(4, 16, requires_grad=True)
 (want,) = torch.autograd.grad(step(x), x)
+print("BEGIN", flush=True)
 (got,) = torch.autograd.grad(torch.compile(step, backend="poot", options={"strict": True})(x), x)
 torch.testing.assert_close(got, want)
 print("COMPILED", _C.store_stats()["compiled"])
@@ -54,8 +54,9 @@ def test_second_process_compiles_nothing(tmp_path):  # 172547; fairchem 2162
 
 def test_many_processes_on_one_cold_cache_some_killed(tmp_path):  # 172144
     processes = [start(tmp_path) for _ in range(6)]
-    time.sleep(6)
-    for p in processes[::3]:
+    for i, p in enumerate(processes[::3]):
+        assert p.stdout.readline() == "BEGIN\n"
+        time.sleep(0.3 + i)  # into its compilation
         p.send_signal(signal.SIGKILL)
     for i, p in enumerate(processes):
         if i % 3:
@@ -68,21 +69,28 @@ def test_many_processes_on_one_cold_cache_some_killed(tmp_path):  # 172144
     assert finish(start(tmp_path)) == 0
 
 
-def test_cache_folder_deleted_between_compiles(tmp_path):  # 167725
+def test_cache_folder_deleted_or_switched_between_compiles(tmp_path):  # 167725
     code = """
-import shutil, sys, torch
-f = torch.compile(lambda x: x.sin() + 1, backend="poot", options={"strict": True})
-f(torch.randn(8))
-shutil.rmtree(sys.argv[1], ignore_errors=True)
-torch._dynamo.reset()
+import os, shutil, torch
+folder = os.environ["POOT_CACHE_DIR"]
 x = torch.randn(8)
-g = torch.compile(lambda x: x.cos() * 3, backend="poot", options={"strict": True})
-torch.testing.assert_close(g(x), x.cos() * 3)
+def compiles(fn):
+    torch._dynamo.reset()
+    torch.testing.assert_close(torch.compile(fn, backend="poot", options={"strict": True})(x), fn(x))
+compiles(lambda x: x.sin() + 1)
+shutil.rmtree(folder)
+compiles(lambda x: x.cos() * 3)
+os.environ["POOT_CACHE_DIR"] = folder + "/other"
+compiles(lambda x: x.exp() - 2)
+shutil.rmtree(folder, ignore_errors=True)
+os.symlink(os.path.dirname(folder), folder)
+compiles(lambda x: x.tanh() * 5)
 print("COMPILED 0")
 """
-    finish(start(tmp_path, code.replace("sys.argv[1]", repr(str(tmp_path)))))
-    shutil.rmtree(tmp_path, ignore_errors=True)
-    assert finish(start(tmp_path)) > 0
+    cache = tmp_path / "cache"
+    finish(start(cache, code))
+    cache.unlink()
+    assert finish(start(cache)) > 0
 
 
 def test_no_orphan_outlives_a_killed_parent(tmp_path):  # several
