@@ -4,8 +4,8 @@
     python -m qualification cache --processes 6 --json out.json
 
 Scenarios: a cold directory shared by all processes, of which every fourth is killed at a random moment of its
-compilation; a second process, which compiles nothing; entries cut short, emptied and overwritten with noise; a directory deleted, made
-unwritable or replaced by a file while a process lives; another target on the same directory.
+compilation; a second process, which compiles nothing; entries cut short, emptied and overwritten with noise; a
+directory deleted, made unwritable or replaced by a file while a process lives; another target on the same directory.
 """
 
 from __future__ import annotations

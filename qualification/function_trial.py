@@ -102,8 +102,8 @@ class Functions:
 
 
 def source_of(fn: Callable[..., Any], make: Callable[..., Any]) -> str:
-    """Both functions as text, for a reproducer."""
-    parts = [textwrap.dedent(inspect.getsource(f)) for f in (make, fn)]
+    """Both functions as text without decorators, for a reproducer."""
+    parts = [textwrap.dedent(inspect.getsource(f)).replace("tuple[Any, ...]", "tuple") for f in (make, fn)]
     return "\n\n".join("\n".join(x for x in p.splitlines() if not x.startswith("@")) for p in parts)
 
 

@@ -15,7 +15,7 @@ import pathlib
 PARTS = (
     "bench",
     "memory_bound",
-    "dynamic",
+    "dynamic_speed",
     "first_call",
     "scaling",
     "call_cost",

@@ -8,7 +8,7 @@ import pytest
 from qualification import coverage, sweep, table
 from qualification.cases import Group, narrowed
 
-SUITES = ("modules", "optimizers", "models", "training", "mutation", "breaks")
+SUITES = ("modules", "optimizers", "models", "training", "mutation", "dynamic", "breaks")
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -21,6 +21,15 @@ def test_names_go_there_and_back_and_have_a_reproducer(name):
     for wrong in ("", "a:b", f"{group.subject}:f32:no_mode:0", f"nobody:{group.dtype}:{group.mode}:0"):
         with pytest.raises(ValueError):
             suite.parse(wrong)
+
+
+@pytest.mark.parametrize(("suite", "subject"), [("mutation", "write_to_argument"), ("dynamic", "pointwise")])
+def test_a_reproducer_runs_without_the_suite(suite, subject, capsys):
+    suite = importlib.import_module(f"qualification.{suite}").SUITE
+    group, index = suite.parse(f"{subject}:f32:{suite.scope()[0].mode}:0")
+    exec(compile(suite.reproducer(group, index), subject, "exec"), {"__name__": "reproducer"})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines and lines[: len(lines) // 2] == lines[len(lines) // 2 :], "eager's lines, then poot's"
 
 
 def test_resuming_goes_on_after_the_last_whole_line(tmp_path):
