@@ -29,95 +29,52 @@ def seeing(
     return Architecture(name, "vision", model, functools.partial(small, config, **sizes), inputs, labels)
 
 
-def at(size: int) -> Inputs:
-    return functools.partial(pixels, size=size)
+def large(name: str, model: str, config: str, **sizes: Any) -> Architecture:
+    """Of images of 64 pixels, which convolutions halve several times."""
+    return seeing(name, model, config, inputs=functools.partial(pixels, size=64), **sizes)
 
 
 def _backbone() -> Any:
     return small("Dinov2Config", out_indices=[1, 2], reshape_hidden_states=False)
 
 
+_WINDOWS: dict[str, Any] = {
+    "patch_size": 4,
+    "embed_dim": 32,
+    "depths": [2, 2],
+    "num_heads": [2, 4],
+    "window_size": 4,
+    "drop_path_rate": 0.0,
+}
+_TWO_STAGES: dict[str, Any] = {"hidden_sizes": [32, 64], "depths": [1, 2]}
+_CONVNEXT: dict[str, Any] = {"patch_size": 4, "num_stages": 2, **_TWO_STAGES}
+_FOUR_STAGES: dict[str, Any] = {"image_size": 64, "depths": [1, 1, 1, 1]}
+
 ARCHITECTURES = (
     seeing("vit", "ViTForImageClassification", "ViTConfig"),
     seeing("deit", "DeiTForImageClassification", "DeiTConfig"),
     seeing("beit", "BeitForImageClassification", "BeitConfig", use_relative_position_bias=True, drop_path_rate=0.0),
     seeing("dinov2", "Dinov2ForImageClassification", "Dinov2Config"),
-    seeing(
-        "swin",
-        "SwinForImageClassification",
-        "SwinConfig",
-        patch_size=4,
-        embed_dim=32,
-        depths=[2, 2],
-        num_heads=[2, 4],
-        window_size=4,
-        drop_path_rate=0.0,
-    ),
-    seeing(
-        "swinv2",
-        "Swinv2ForImageClassification",
-        "Swinv2Config",
-        patch_size=4,
-        embed_dim=32,
-        depths=[2, 2],
-        num_heads=[2, 4],
-        window_size=4,
-        drop_path_rate=0.0,
-    ),
-    seeing(
-        "convnext",
-        "ConvNextForImageClassification",
-        "ConvNextConfig",
-        patch_size=4,
-        num_stages=2,
-        hidden_sizes=[32, 64],
-        depths=[1, 2],
-        layer_scale_init_value=0.1,
-    ),
-    seeing(
-        "convnextv2",
-        "ConvNextV2ForImageClassification",
-        "ConvNextV2Config",
-        patch_size=4,
-        num_stages=2,
-        hidden_sizes=[32, 64],
-        depths=[1, 2],
-    ),
-    seeing(
-        "resnet",
-        "ResNetForImageClassification",
-        "ResNetConfig",
-        inputs=at(64),
-        embedding_size=32,
-        hidden_sizes=[32, 64],
-        depths=[1, 2],
-    ),
-    seeing(
-        "regnet",
-        "RegNetForImageClassification",
-        "RegNetConfig",
-        inputs=at(64),
-        embedding_size=32,
-        hidden_sizes=[32, 64],
-        depths=[1, 2],
-        groups_width=16,
-    ),
-    seeing("mobilenet-v2", "MobileNetV2ForImageClassification", "MobileNetV2Config", inputs=at(64), image_size=64),
-    seeing(
+    seeing("swin", "SwinForImageClassification", "SwinConfig", **_WINDOWS),
+    seeing("swinv2", "Swinv2ForImageClassification", "Swinv2Config", **_WINDOWS),
+    seeing("convnext", "ConvNextForImageClassification", "ConvNextConfig", layer_scale_init_value=0.1, **_CONVNEXT),
+    seeing("convnextv2", "ConvNextV2ForImageClassification", "ConvNextV2Config", **_CONVNEXT),
+    large("resnet", "ResNetForImageClassification", "ResNetConfig", embedding_size=32, **_TWO_STAGES),
+    large("regnet", "RegNetForImageClassification", "RegNetConfig", embedding_size=32, groups_width=16, **_TWO_STAGES),
+    large("mobilenet-v2", "MobileNetV2ForImageClassification", "MobileNetV2Config", image_size=64),
+    large(
         "mobilevit",
         "MobileViTForImageClassification",
         "MobileViTConfig",
-        inputs=at(64),
         image_size=64,
         patch_size=2,
         hidden_sizes=[32, 48, 64],
         neck_hidden_sizes=[8, 16, 16, 32, 32, 48, 64],
     ),
-    seeing(
+    large(
         "segformer",
         "SegformerForSemanticSegmentation",
         "SegformerConfig",
-        inputs=at(64),
         num_encoder_blocks=2,
         depths=[1, 1],
         sr_ratios=[4, 1],
@@ -129,39 +86,34 @@ ARCHITECTURES = (
         decoder_hidden_size=32,
         drop_path_rate=0.0,
     ),
-    seeing(
+    large(
         "poolformer",
         "PoolFormerForImageClassification",
         "PoolFormerConfig",
-        inputs=at(64),
         depths=[1, 1, 1, 1],
         hidden_sizes=[16, 32, 32, 64],
     ),
-    seeing(
+    large(
         "pvt",
         "PvtForImageClassification",
         "PvtConfig",
-        inputs=at(64),
-        image_size=64,
-        depths=[1, 1, 1, 1],
         hidden_sizes=[16, 32, 40, 64],
         num_attention_heads=[1, 2, 5, 4],
+        **_FOUR_STAGES,
     ),
-    seeing(
+    large(
         "efficientnet",
         "EfficientNetForImageClassification",
         "EfficientNetConfig",
-        inputs=at(64),
         image_size=64,
         width_coefficient=0.5,
         depth_coefficient=0.5,
         hidden_dim=64,
     ),
-    seeing(
+    large(
         "levit",
         "LevitForImageClassification",
         "LevitConfig",
-        inputs=at(64),
         image_size=64,
         patch_size=16,
         hidden_sizes=[32, 48, 64],
@@ -169,11 +121,10 @@ ARCHITECTURES = (
         depths=[1, 1, 1],
         key_dim=[8, 8, 8],
     ),
-    seeing(
+    large(
         "cvt",
         "CvtForImageClassification",
         "CvtConfig",
-        inputs=at(64),
         embed_dim=[16, 32, 64],
         num_heads=[1, 2, 4],
         depth=[1, 1, 1],
@@ -191,20 +142,17 @@ ARCHITECTURES = (
         focal_windows=[3, 3],
         drop_path_rate=0.0,
     ),
-    seeing(
+    large(
         "swiftformer",
         "SwiftFormerForImageClassification",
         "SwiftFormerConfig",
-        inputs=at(64),
-        image_size=64,
-        depths=[1, 1, 1, 1],
         embed_dims=[16, 32, 32, 64],
+        **_FOUR_STAGES,
     ),
-    seeing(
+    large(
         "bit",
         "BitForImageClassification",
         "BitConfig",
-        inputs=at(64),
         embedding_size=32,
         hidden_sizes=[32, 64],
         depths=[1, 1],
