@@ -154,13 +154,51 @@ def test_unsqueezed_and_squeezed_in_place():
     check(fn, torch.randn(3, 4))
 
 
-def test_version_counters_are_those_of_eager():
-    def fn(x, y):
-        x.add_(1)
-        return x * y
+def written_once(x, y):
+    x.add_(1)
+    return x * y
 
-    (_, theirs), (_, ours) = both(fn, torch.randn(4), torch.randn(4))
-    assert [t._version for t in ours] == [t._version for t in theirs]
+
+def written_often(x, y):
+    x.add_(1)
+    y.mul_(x)
+    x[1:].mul_(2)
+    x.copy_(y)
+    return x * y
+
+
+def given_other_data(x, y):
+    x.data = y
+    return x + 1
+
+
+def written_through_data(x, y):
+    x.data.mul_(y)
+    return x + 1
+
+
+@pytest.mark.parametrize("fn", [written_once, written_often, given_other_data, written_through_data])
+def test_version_counters_are_those_of_eager(fn):
+    torch._dynamo.reset()
+    compiled = torch.compile(fn, backend=poot)
+    for make in (torch.randn, torch.randn, lambda n: torch.randn(n + 1)[1:]):
+        args = (make(4), make(4))
+        theirs, ours = copied(args), copied(args)
+        torch.testing.assert_close(compiled(*ours), fn(*theirs))
+        assert [t._version for t in ours] == [t._version for t in theirs]
+
+
+def test_version_counters_of_a_base_and_its_view():
+    def fn(x, v):
+        x.add_(1)
+        v.mul_(2)
+        return x + 1
+
+    torch._dynamo.reset()
+    compiled = torch.compile(fn, backend=poot)
+    theirs, ours = torch.ones(6), torch.ones(6)
+    torch.testing.assert_close(compiled(ours, ours[2:]), fn(theirs, theirs[2:]))
+    assert ours._version == theirs._version == 2
 
 
 def test_channels_last_in_and_out():

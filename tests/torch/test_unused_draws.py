@@ -82,3 +82,18 @@ def test_other_dead_values_stay_dropped():
     report = poot_torch.explain(fn)(torch.ones(3))
     assert report.to_json()["regions"][0]["kept_draws"] == []
     assert report.totals()["classes"]["generated"] == 1
+
+
+def test_a_call_that_cannot_be_told_is_reported():
+    def fn(x):
+        y = x.clone()
+        y @ x.t()  # made again on fake tensors when the trace is over: y has other sizes then
+        y.t_()
+        return x + y.sum()
+
+    x = torch.randn(2, 3)
+    report = poot_torch.explain(fn)(x)
+    (region,) = report.to_json()["regions"]
+    assert region["kept_draws"] == []
+    assert len(region["unclear_draws"]) == 1 and "y @ x.t()" in region["unclear_draws"][0]
+    assert "may draw" in str(report)
