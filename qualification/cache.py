@@ -175,7 +175,7 @@ def main(argv: list[str] | None = None) -> int:
         if run.__name__ not in args.only:
             continue
         folder = pathlib.Path(tempfile.mkdtemp())
-        row = {"scenario": run.__name__, "failed": "", "told": ""}
+        row = {"name": run.__name__, "failed": "", "told": ""}
         try:
             row["told"] = run(folder / "cache", args.processes)
         except (Failed, subprocess.TimeoutExpired) as e:
@@ -183,7 +183,7 @@ def main(argv: list[str] | None = None) -> int:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         rows.append(row)
-        print(f"{row['scenario']:20s} {row['failed'] or 'right'}  {row['told']}", flush=True)
+        print(f"{row['name']:20s} {row['failed'] or 'right'}  {row['told']}", flush=True)
     if args.json:
         args.json.write_text(json.dumps({"suite": "cache", "rows": rows}, indent=1) + "\n")
     return 1 if any(r["failed"] for r in rows) else 0

@@ -64,7 +64,7 @@ def scenario(fault: str, count: int, timeout: float = 120) -> dict[str, Any]:
             "POOT_COMPILE_TIMEOUT": "1",
             "QUALIFICATION_FAULT": f"{fault}:{count}:{folder}/count:{real}",
         }
-        row: dict[str, Any] = {"fault": fault, "kernels": "some" if count == SOME else "all", "failed": ""}
+        row: dict[str, Any] = {"name": f"{fault} on {'some' if count == SOME else 'all'} kernels", "failed": ""}
         try:
             done = subprocess.run(
                 [sys.executable, "-c", _CHILD], env=environment, capture_output=True, text=True, timeout=timeout
@@ -96,8 +96,8 @@ def main(argv: list[str] | None = None) -> int:
         for count in (SOME, ALL):
             row = scenario(fault, count)
             rows.append(row)
-            told = f"{len(row.get('events', ()))} events, {len(row.get('fallback', ()))} fallbacks"
-            print(f"{fault:10s} on {row['kernels']:4s} kernels: {row['failed'] or 'contained'} ({told})", flush=True)
+            row["told"] = f"{len(row.get('events', ()))} events, {len(row.get('fallback', ()))} fallbacks"
+            print(f"{row['name']}: {row['failed'] or 'contained'} ({row['told']})", flush=True)
     if args.json:
         args.json.write_text(json.dumps({"suite": "containment", "rows": rows}, indent=1) + "\n")
     return 1 if any(r["failed"] for r in rows) else 0

@@ -74,8 +74,18 @@ def section(table: dict[str, Any]) -> str:
     return f"<h2>{html.escape(table['suite'])}</h2>{bar(table['classes'])}<p>{told}</p>{listed}"
 
 
+def scenarios(table: dict[str, Any]) -> str:
+    """Of `cache` and `containment`: what happened in each scenario, and whether it ended as it should."""
+    rows = "".join(
+        f"<tr><td>{html.escape(r['name'])}</td><td>{html.escape(r['failed'] or 'right')}</td>"
+        f"<td style='text-align:left'>{html.escape(r.get('told', ''))}</td></tr>"
+        for r in table["rows"]
+    )
+    return f"<h2>{html.escape(table['suite'])}</h2><table>{rows}</table>"
+
+
 def page(tables: list[dict[str, Any]]) -> str:
-    versions = sorted({t["torch"] for t in tables})
+    versions = sorted({t["torch"] for t in tables if "torch" in t})
     introduction = (
         f"torch {html.escape(', '.join(versions))}. A subject has the weightiest class of its cases. Broken: without "
         "fallback, but Dynamo broke it into several graphs. Fallback: eager ran some operator, counted and named. "
@@ -83,12 +93,16 @@ def page(tables: list[dict[str, Any]]) -> str:
         "float64 is beyond the demo's rule (1.5 times eager's and 2 ulp) taken one by one, and how often eager's is "
         "beyond poot's by the same rule."
     )
-    return document("poot: what runs, and how", introduction, (section(t) for t in tables))
+    return document(
+        "poot: what runs, and how", introduction, (section(t) if "entries" in t else scenarios(t) for t in tables)
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="+", type=pathlib.Path, help="--json files of suites of cases")
+    parser.add_argument(
+        "tables", nargs="+", type=pathlib.Path, help="--json files of suites of cases, cache and containment"
+    )
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("coverage.html"))
     args = parser.parse_args(argv)
     args.out.write_text(page([json.loads(path.read_text()) for path in args.tables]))

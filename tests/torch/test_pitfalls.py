@@ -1,6 +1,6 @@
 """Kinds of failure that users reported against torch.compile backends, each with the discussion's number.
 
-Those that need several processes are in test_pitfalls_processes.py; speed is judged by qualification.
+Those that need several processes are in test_pitfalls_processes.py, those of speed in test_pitfalls_speed.py.
 """
 
 import pytest
