@@ -13,10 +13,13 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+# What Dynamo makes of `x.data = y` and of `x.data`, whose writes move no counter.
+_PAST_COUNTERS = (torch.Tensor.set_, getattr(torch._C._autograd, "_get_data_attr", None))
+
 
 def moves(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> dict[int, int]:
     """How far eager moves the counter of arguments of Dynamo's graph, by position: of those written more than once, or
-    given other data. One write moves it once, in AOTAutograd's graph too.
+    through `data`. One write moves it once, in AOTAutograd's graph too.
 
     Empty where gradients are wanted: tensors saved for the backward remember the counter that AOTAutograd gave them.
     """
@@ -25,10 +28,10 @@ def moves(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> dict[int, 
         return {}
     nodes = list(gm.graph.nodes)
     inputs = [n for n in nodes if n.op == "placeholder"]
-    replaced = {n.args[0] for n in nodes if n.target is torch.Tensor.set_}
+    detached = {n.args[0] for n in nodes if n.target in _PAST_COUNTERS}
     fakes = {i: n.meta.get("example_value") for i, n in enumerate(inputs)}
     counts = {i: t._version for i, t in fakes.items() if isinstance(t, torch.Tensor)}
-    written = [i for i, count in counts.items() if count > 1 or inputs[i] in replaced]
+    written = [i for i, count in counts.items() if count > 1 or inputs[i] in detached]
     if not written or any(isinstance(t, FakeTensor) for t in tensors):
         return {}
     before = _untouched(example_inputs)

@@ -14,7 +14,7 @@ import torch
 import qualification
 
 FOLDER = pathlib.Path(qualification.__file__).with_name("samples")
-SUITES = ("modules", "optimizers", "models", "training", "mutation", "breaks")
+SUITES = ("modules", "optimizers", "models", "training", "mutation", "dynamic", "breaks")
 CASES = [(suite, *item) for suite in SUITES for item in json.loads((FOLDER / f"{suite}.json").read_text()).items()]
 
 

@@ -23,7 +23,7 @@ def test_names_go_there_and_back_and_have_a_reproducer(name):
             suite.parse(wrong)
 
 
-@pytest.mark.parametrize(("suite", "subject"), [("mutation", "write_to_argument"), ("dynamic", "pointwise")])
+@pytest.mark.parametrize(("suite", "subject"), [("mutation", "write_to_argument"), ("dynamic", "pieces")])
 def test_a_reproducer_runs_without_the_suite(suite, subject, capsys):
     suite = importlib.import_module(f"qualification.{suite}").SUITE
     group, index = suite.parse(f"{subject}:f32:{suite.scope()[0].mode}:0")

@@ -28,6 +28,7 @@ def same(pair):
 
 @pytest.fixture(autouse=True)
 def no_grad_by_default():
+    torch.manual_seed(0)
     with torch.no_grad():
         yield
 
