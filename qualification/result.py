@@ -117,6 +117,8 @@ def examine(name: str, trial: Trial, rule: Rule, against: str) -> Result:
             tell(result)
             result.cls, result.reason = "wrong", str(e)
             result.upstream = _upstream(trial, want, reference, rule.fresh(), str(e))
+    if want.error is not None and result.cls == "skipped":
+        result.reason = f"eager refuses the arguments: {type(want.error).__name__}"
     result.tally = dict(rule.tally)
     result.seconds = round(time.perf_counter() - start, 3)
     return result
