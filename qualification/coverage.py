@@ -62,11 +62,12 @@ def section(table: dict[str, Any]) -> str:
         if e["class"] not in ("generated", "library", "right") or e["reasons"]
     )
     listed = f"<table><tr><th>subject</th><th>class</th><th>reasons</th></tr>{rows}</table>" if rows else ""
+    scope = table.get("scope", {})
     lines = [
         f"{table['subjects']} subjects, {table['cases']} cases through {table['backend']}: {shares(table['classes'])}. "
         f"First calls {table['first_calls_s']:.0f} s.",
         *(f"Operators of {half} graphs: {shares(counts)}." for half, counts in table.get("operators", {}).items()),
-        *(f"{part}: {p['subjects']} of {p.get('of', '?')} subjects ran." for part, p in table["parts"].items()),
+        *(f"{part}: {p['subjects']} of {scope.get(part, '?')} subjects ran." for part, p in table["parts"].items()),
         ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in table.get("tally", {}).items()),
         f"Commit {', '.join(table['commits'])}." if table.get("commits") else "",
     ]

@@ -31,7 +31,7 @@ class Result:
     reason: str = ""
     fallbacks: list[list[str]] = dataclasses.field(default_factory=list)
     counts: dict[str, int] = dataclasses.field(default_factory=dict)  # operators of all graphs by class
-    backward: dict[str, int] = dataclasses.field(default_factory=dict)  # of these, those of backward graphs
+    backward_counts: dict[str, int] = dataclasses.field(default_factory=dict)  # of these, those of backward graphs
     tally: dict[str, int] = dataclasses.field(default_factory=dict)  # what the rule counts beside its verdict
     upstream: bool = False
     breaks: int = 0
@@ -68,7 +68,7 @@ def classify(result: Result) -> None:
     backward = collections.Counter[str]()
     for graph in report.graphs:
         backward.update(graph.classes() if graph.kind == "backward" else {})
-    result.backward = dict(backward)
+    result.backward_counts = dict(backward)
     reasons = [r.break_reason for r in report.regions if r.break_reason]
     result.breaks = len(reasons)
     why = report.eager_frames[0]["reason"] if report.eager_frames else "no tensor work reaches a backend"

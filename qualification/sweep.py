@@ -195,7 +195,7 @@ def _progress(text: str, row: dict[str, Any]) -> None:
 def _report(suite: Suite, rows: list[dict[str, Any]], args: argparse.Namespace) -> int:
     import torch
 
-    summary = table.table(rows, suite.scope())
+    summary = table.table(rows)
     table.show(summary, rows)
     if args.json:
         head = {"suite": suite.name, "torch": torch.__version__, "backend": args.against}

@@ -8,8 +8,6 @@ import pathlib
 from collections.abc import Iterable
 from typing import Any
 
-from qualification.cases import Group
-
 OPERATOR_CLASSES = ("generated", "library", "fallback")  # the rest dispatch nothing
 CLASSES = (
     "right",
@@ -58,11 +56,8 @@ def _by_subject(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]
     return dict(sorted(found.items()))
 
 
-def _parts(rows: Iterable[dict[str, Any]], scope: Iterable[Group]) -> dict[str, Any]:
-    """Subjects by class, for each mode and dtype; `of` how many the scope has."""
-    whole: dict[str, set[str]] = collections.defaultdict(set)
-    for group in scope:
-        whole[f"{group.mode} {group.dtype}"].add(group.subject)
+def _parts(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Subjects by class, for each mode and dtype."""
     found: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
     for row in rows:
         found[_part(row)].append(row)
@@ -70,8 +65,7 @@ def _parts(rows: Iterable[dict[str, Any]], scope: Iterable[Group]) -> dict[str, 
     for name, cases in sorted(found.items()):
         subjects = _by_subject(cases)
         classes = _counted(_weightiest(c) for c in subjects.values())
-        of = max(len(whole[name]), len(subjects))
-        parts[name] = {"subjects": len(subjects), "of": of, "cases": len(cases), "classes": classes}
+        parts[name] = {"subjects": len(subjects), "cases": len(cases), "classes": classes}
     return parts
 
 
@@ -79,7 +73,7 @@ def _operators(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, int]]:
     """Operators by class, of forward and inference graphs and of backward graphs."""
     found = {"forward": collections.Counter[str](), "backward": collections.Counter[str]()}
     for row in rows:
-        backward = row.get("backward", {})
+        backward = row.get("backward_counts", {})
         found["backward"].update(backward)
         found["forward"].update({c: n - backward.get(c, 0) for c, n in row.get("counts", {}).items()})
     return {half: {c: counts[c] for c in OPERATOR_CLASSES} for half, counts in found.items() if counts.total()}
@@ -96,9 +90,9 @@ def _subject(row: dict[str, Any]) -> str:
     return str(row["id"]).rsplit(":", 3)[0]
 
 
-def table(rows: Iterable[dict[str, Any]], scope: Iterable[Group] = ()) -> dict[str, Any]:
+def table(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Per subject: its class (the weightiest of its cases), counts, and why it is not all generated; per mode and
-    dtype: subjects by class, and how many of the scope they are."""
+    dtype: subjects by class."""
     rows = list(rows)
     by_subject = _by_subject(rows)
     entries = {}
@@ -111,7 +105,7 @@ def table(rows: Iterable[dict[str, Any]], scope: Iterable[Group] = ()) -> dict[s
         "cases": sum(len(c) for c in by_subject.values()),
         "classes": _counted(e["class"] for e in entries.values()),
         "case_classes": _counted(r["cls"] for r in rows),
-        "parts": _parts(rows, scope),
+        "parts": _parts(rows),
         "operators": _operators(rows),
         "tally": _tally(rows),
         "commits": sorted({r["commit"] for r in rows if r.get("commit")}),
@@ -171,12 +165,11 @@ def page(suite: str, summary: dict[str, Any]) -> str:
         f"Made by `python -m qualification {suite} --merge FILES --page FILE`. A subject has the weightiest class of",
         "its cases: generated < library < fallback < wrong; skipped are those that eager or the database refuses.",
         "",
-        _line(("part", "subjects", "of", "cases", *CLASSES)),
-        _line(["---"] * (4 + len(CLASSES))),
+        _line(("part", "subjects", "cases", *CLASSES)),
+        _line(["---"] * (3 + len(CLASSES))),
     ]
     for name, part in {"all": summary, **summary["parts"]}.items():
-        counts = (part["classes"].get(c, 0) for c in CLASSES)
-        lines.append(_line((name, part["subjects"], part.get("of", ""), part["cases"], *counts)))
+        lines.append(_line((name, part["subjects"], part["cases"], *(part["classes"].get(c, 0) for c in CLASSES))))
     lines += ["", *(f"Operators of {half} graphs: {shares(c)}." for half, c in summary["operators"].items())]
     lines += ["", "## Fallbacks", "", _line(("subjects", "what runs in eager, and why")), _line(("---", "---"))]
     lines += [_line((n, what[:240])) for what, n in summary["fallbacks"].items()]

@@ -57,20 +57,19 @@ def test_a_subject_has_the_weightiest_class_of_its_cases():
     assert "op: why" in text and "<svg" in text and ">x<" not in text
 
 
-def test_operators_commits_and_what_the_scope_holds():
+def test_operators_commits_and_the_covered_part():
     rows = [
         {"id": "x:f32:m:0", "cls": "library", "reason": "", "counts": {"generated": 5, "library": 2, "none": 3}}
-        | {"backward": {"generated": 2, "none": 1}, "tally": {"tensors": 4}, "commit": "a1"},
+        | {"backward_counts": {"generated": 2, "none": 1}, "tally": {"tensors": 4}, "commit": "a1"},
         {"id": "y:f32:m:0", "cls": "generated", "reason": "", "counts": {"generated": 1}, "tally": {"tensors": 3}},
     ]
-    summary = table.table(rows, [Group(name, "f32", "m", 1) for name in "wxyz"])
+    summary = table.table(rows)
     assert summary["operators"] == {
         "forward": {"generated": 4, "library": 2, "fallback": 0},
         "backward": {"generated": 2, "library": 0, "fallback": 0},
     }
     assert summary["tally"] == {"tensors": 7} and summary["commits"] == ["a1"]
-    assert summary["parts"]["m f32"]["subjects"] == 2 and summary["parts"]["m f32"]["of"] == 4
-    text = coverage.page([{"suite": "modules", "torch": "2.13", "backend": "poot", **summary}])
+    text = coverage.page([{"suite": "modules", "torch": "2.13", "backend": "poot", "scope": {"m f32": 4}, **summary}])
     assert "2 of 4 subjects" in text and "operators of backward graphs: 2 generated (100.0 %)" in text.lower()
 
 
