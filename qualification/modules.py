@@ -9,6 +9,7 @@ must be left as eager leaves them.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 from collections.abc import Callable, Iterator
@@ -19,8 +20,9 @@ import torch
 from qualification import sweep
 from qualification.cases import ALL, DTYPES, Group, Suite
 from qualification.gradients import SEED, detached, equal, gradients
+from qualification.op_batch import capturing
 from qualification.op_judge import Outcome, copied, widened
-from qualification.result import Result, examine
+from qualification.result import Result, examine, forget
 from qualification.rules import DatabaseRule
 
 SCOPE = (
@@ -95,10 +97,18 @@ class _ModuleTrial:
         return False
 
     def compiled(self, backend: str) -> Outcome:
-        torch._dynamo.reset()
-        module = copy.deepcopy(self.module)
-        dynamic = True if self.mode == "dynamic" else None
-        return self._call(module, torch.compile(module, backend=backend, dynamic=dynamic), self.given)
+        """Under the options that let values and sizes that depend on data reach the backend, unless those are what
+        breaks PyTorch's pipeline."""
+        found = Outcome()
+        for options in (capturing(), contextlib.nullcontext()):
+            forget()
+            module = copy.deepcopy(self.module)
+            dynamic = True if self.mode == "dynamic" else None
+            with options:
+                found = self._call(module, torch.compile(module, backend=backend, dynamic=dynamic), self.given)
+            if found.error is None:
+                break
+        return found
 
 
 def _samples(group: Group) -> list[Any]:
