@@ -125,14 +125,18 @@ def examine(name: str, trial: Trial, rule: Rule, against: str) -> Result:
 
 
 def settle(trial: Trial, got: Outcome, want: Outcome, reference: Outcome | None, rule: Rule, against: str) -> None:
-    """Judges; where the rule asks for more seeds, as many as the trial has. Raises Wrong."""
+    """Judges; where the rule cannot tell, over all seeds that the trial has: it does not stop at the first that would
+    pass. Raises Wrong."""
     for attempt in itertools.count(1):
+        unsettled = None
         try:
             judge(got, want, reference, rule)
+        except Unsettled as e:
+            unsettled = e
+        if (attempt == 1 and not unsettled) or not trial.reseed(attempt):
+            if unsettled:
+                raise unsettled
             return
-        except Unsettled:
-            if not trial.reseed(attempt):
-                raise
         want = trial.eager()
         reference = trial.wide(want)
         got = trial.compiled(against)
