@@ -22,6 +22,15 @@ def same_tokens(draw: Draw, config: Any) -> dict[str, torch.Tensor]:
     return {"labels": draw.tokens()}
 
 
+def sixteen(draw: Draw, config: Any) -> dict[str, torch.Tensor]:
+    """Two for each of eight landmarks."""
+    return {"input_ids": draw.tokens(16), "attention_mask": draw.padded(16)}
+
+
+def sixteen_targets(draw: Draw, config: Any) -> dict[str, torch.Tensor]:
+    return {"labels": draw.tokens(16)}
+
+
 def encoder(name: str, model: str, config: str, **sizes: Any) -> Architecture:
     return Architecture(name, "text", model, functools.partial(small, config, **sizes), masked, same_tokens)
 
@@ -52,7 +61,14 @@ ARCHITECTURES = (
         "modernbert", "ModernBertForMaskedLM", "ModernBertConfig", cls_token_id=1, sep_token_id=2, local_attention=8
     ),
     encoder("roformer", "RoFormerForMaskedLM", "RoFormerConfig"),
-    encoder("nystromformer", "NystromformerForMaskedLM", "NystromformerConfig", num_landmarks=8),
+    Architecture(
+        "nystromformer",
+        "text",
+        "NystromformerForMaskedLM",
+        lambda: small("NystromformerConfig", num_landmarks=8, segment_means_seq_len=16),
+        sixteen,
+        sixteen_targets,
+    ),
     encoder("big-bird", "BigBirdForMaskedLM", "BigBirdConfig", attention_type="original_full", sep_token_id=3),
     encoder("esm", "EsmForMaskedLM", "EsmConfig", mask_token_id=3),
     encoder("funnel", "FunnelForMaskedLM", "FunnelConfig", block_sizes=[1, 1], d_head=16),

@@ -108,7 +108,7 @@ ARCHITECTURES = (
         image_size=64,
         width_coefficient=0.5,
         depth_coefficient=0.5,
-        hidden_dim=64,
+        hidden_dim=640,
     ),
     large(
         "levit",
@@ -127,7 +127,7 @@ ARCHITECTURES = (
         "CvtConfig",
         embed_dim=[16, 32, 64],
         num_heads=[1, 2, 4],
-        depth=[1, 1, 1],
+        depth=[1, 2, 3],
         drop_path_rate=[0.0, 0.0, 0.0],
     ),
     seeing(

@@ -37,7 +37,7 @@ def test_a_tensor_outside_the_tolerance_with_over_twice_the_error_is_unsettled()
     rule.values("result 1", *tensors(1, 20, n=100_000))  # the pool alone would pass
     with pytest.raises(Unsettled, match="1 tensors outside the tolerance .* result 0: 20 ulp"):
         rule.finish()
-    judged((1, 12), rule=rule).finish()  # another seed, under which eager had the larger error
+    judged((1, 12), (2, 3), rule=rule).finish()  # other seeds, under which poot is as good
 
 
 def test_the_pool_is_held_to_one_and_a_half_times():
