@@ -14,7 +14,7 @@ namespace {
 
 // Below this many elements a launch runs on the calling thread: waking the team costs 1-2 us, in
 // which one core touches about this much.
-constexpr int64_t kSerialElements = 16384;
+constexpr int64_t kSerialElements = 32768;
 constexpr uint32_t kMaxSlots = 1u << 20;
 // Kernels with more buffers than this (a fused optimiser step) take their pointers from the heap.
 constexpr size_t kStackPointers = 64;
