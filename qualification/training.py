@@ -31,9 +31,12 @@ def scope() -> list[Group]:
 
 
 def loss_of(output: Any) -> torch.Tensor:
-    """The model's own, or the mean square of its first result."""
+    """The model's own, or the mean squares of all its results: a parameter that only some result depends on would
+    have no gradient in eager, and zeros from AOTAutograd."""
     loss = getattr(output, "loss", None)
-    return loss if isinstance(loss, torch.Tensor) else next(harvest(output)).pow(2).mean()
+    if isinstance(loss, torch.Tensor):
+        return loss
+    return torch.stack([t.pow(2).mean() for t in harvest(output) if t.requires_grad]).sum()
 
 
 def _steps(model: Any, fn: Callable[..., Any], arguments: dict[str, torch.Tensor]) -> tuple[Any, Any]:

@@ -88,7 +88,7 @@ class Architecture:
     model: str  # class in transformers
     config: Callable[[], Any]
     inputs: Inputs
-    labels: Inputs | None = None  # arguments that make the model return a loss; without, the first result's square
+    labels: Inputs | None = None  # arguments that make the model return a loss; without, that of all results' squares
 
     def build(self, seed: int) -> torch.nn.Module:
         """In float32 and eval mode. Norms and biases are moved away from 1 and 0, as in checkpoints."""

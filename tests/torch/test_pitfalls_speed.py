@@ -37,7 +37,7 @@ def test_a_tiny_model_is_not_slower_than_eager():  # 149116: Lennard-Jones
     x = torch.randn(1000, 1)
     torch.testing.assert_close(compiled(x), model(x))
     ratio, *_ = timed(eager=lambda: model(x), poot=lambda: compiled(x)).ratio("poot", "eager")
-    assert ratio > 0.9, "eager's time over poot's"
+    assert ratio > 0.75, "eager's time over poot's: 0.99 at two threads and 1.24 at one on a quiet machine"
 
 
 def test_a_call_costs_little_beside_its_kernels():  # 191753, 161783
