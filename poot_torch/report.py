@@ -31,6 +31,7 @@ _regions: collections.deque[Region] = collections.deque(maxlen=_LONGEST)
 _since = time.time()  # when the record was last cleared
 _store_before: dict[str, int] = {}  # the kernel store's counts then
 _store_events: list[str] = []  # since then
+_breaks_before: collections.Counter[str] = collections.Counter()  # what Dynamo counted then
 
 
 @dataclasses.dataclass
@@ -138,8 +139,15 @@ def begin_region(gm: torch.fx.GraphModule) -> Region:
     return region
 
 
+def _dynamo_breaks() -> collections.Counter[str]:
+    from torch._dynamo.utils import counters
+
+    return collections.Counter(counters["graph_break"])
+
+
 def clear() -> None:
-    global _since, _store_before
+    global _since, _store_before, _breaks_before
+    _breaks_before = _dynamo_breaks()
     _regions.clear()
     _since = time.time()
     _C.take_store_events()
@@ -184,8 +192,18 @@ class Report:
     def __init__(self, regions: list[Region]) -> None:
         self.regions = regions
         self.eager_frames = _eager_frames()
+        self.breaks_without_graph = self._breaks_without_graph()
         self.store = _store()
         self.output_pool: dict[str, int] = _C.output_pool_stats()
+
+    def _breaks_without_graph(self) -> list[str]:
+        """Reasons of breaks before which a frame had nothing to compile: only Dynamo's own count tells of them."""
+        told = collections.Counter(r.break_reason for r in self.regions if r.break_reason)
+        counted = _dynamo_breaks() - _breaks_before
+        seen = collections.Counter[str]()
+        for reason, n in counted.items():
+            seen[str(reason).strip().splitlines()[0]] += n
+        return list((seen - told).elements())[: max(counted.total() - told.total(), 0)]
 
     @property
     def graphs(self) -> list[GraphReport]:
@@ -206,7 +224,7 @@ class Report:
             phases.update(g.phases_ms)
         return {
             "graphs": len(graphs),
-            "breaks": sum(bool(r.break_reason) for r in self.regions),
+            "breaks": sum(bool(r.break_reason) for r in self.regions) + len(self.breaks_without_graph),
             "recompilations": sum(r.recompilation for r in self.regions),
             "eager_frames": len(self.eager_frames),
             "classes": dict(classes),
@@ -225,6 +243,7 @@ class Report:
             "store": self.store,
             "output_pool": self.output_pool,
             "eager_frames": self.eager_frames,
+            "breaks_without_graph": self.breaks_without_graph,
             "regions": [r.to_json() for r in self.regions],
             "graphs": [{"region": i, **g.to_json()} for i, r in enumerate(self.regions) for g in r.graphs],
         }

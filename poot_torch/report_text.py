@@ -12,6 +12,7 @@ def render(data: dict[str, Any]) -> str:
         lines.append(f"  runs in eager: {f['function']}: {f['reason']}")
         if f["recompile_reason"]:
             lines.append(f"    {f['recompile_reason']}")
+    lines += [f"  graph break with nothing before it to compile: {reason}" for reason in data["breaks_without_graph"]]
     for number, region in enumerate(data["regions"]):
         lines += ["", *_region(number, region)]
         for graph in data["graphs"]:

@@ -108,7 +108,10 @@ def _draws(gm: torch.fx.GraphModule, node: torch.fx.Node) -> tuple[bool, str]:
         return False, "its results are no fake tensors"
 
     def load(n: torch.fx.Node) -> Any:
-        return operator.attrgetter(str(n.target))(gm) if n.op == "get_attr" else n.meta.get("example_value")
+        if n.op != "get_attr" or "example_value" in n.meta:
+            return n.meta.get("example_value")
+        held = operator.attrgetter(str(n.target))(gm)
+        return mode.from_tensor(held) if isinstance(held, torch.Tensor) else held
 
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), load)
     called: Any = getattr(args[0], str(node.target)) if node.op == "call_method" else node.target

@@ -173,19 +173,21 @@ def _accounted(name: str, trial: FunctionTrial, against: str) -> Result:
     import poot_torch
 
     result = examine(name, trial, DatabaseRule(Plain()), against)
-    if against != "poot" or result.cls == "wrong":
+    if against != "poot" or result.cls in ("wrong", "skipped"):
         return result
     with quiet():
         torch._dynamo.reset()
         trial.compiled("poot")
         report = poot_torch.last_report().to_json()
         told = [r["break"] for r in report["regions"] if r["break"]]
+        hidden = report["breaks_without_graph"]
         counted = _dynamo_breaks(trial)
     lines = [b for b in told if b["sources"] and re.search(r":\d+, in ", b["sources"][-1])]
     if len(lines) < len(told):
         return dataclasses.replace(result, cls="wrong", reason="a graph break without its source line")
-    if len(told) != counted and not report["eager_frames"]:
-        return dataclasses.replace(result, cls="wrong", reason=f"report: {len(told)} breaks, Dynamo: {counted}")
+    if len(told) + len(hidden) != counted and not report["eager_frames"]:
+        text = f"report: {len(told)} breaks and {len(hidden)} without a graph, Dynamo: {counted}"
+        return dataclasses.replace(result, cls="wrong", reason=text)
     return result
 
 

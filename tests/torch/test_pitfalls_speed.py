@@ -21,10 +21,14 @@ def timed(**calls):
 
 
 @pytest.fixture(autouse=True)
-def no_grad():
+def one_thread_without_gradients():
+    """A team of threads waits for whoever else uses the machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     torch._dynamo.reset()
     with torch.no_grad():
         yield
+    torch.set_num_threads(threads)
 
 
 def test_a_tiny_model_is_not_slower_than_eager():  # 149116: Lennard-Jones
@@ -37,7 +41,7 @@ def test_a_tiny_model_is_not_slower_than_eager():  # 149116: Lennard-Jones
     x = torch.randn(1000, 1)
     torch.testing.assert_close(compiled(x), model(x))
     ratio, *_ = timed(eager=lambda: model(x), poot=lambda: compiled(x)).ratio("poot", "eager")
-    assert ratio > 0.75, "eager's time over poot's: 0.99 at two threads and 1.24 at one on a quiet machine"
+    assert ratio > 0.9, "eager's time over poot's"
 
 
 def test_a_call_costs_little_beside_its_kernels():  # 191753, 161783
