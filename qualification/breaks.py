@@ -19,7 +19,7 @@ import torch
 from qualification import sweep
 from qualification.cases import Group, Suite
 from qualification.function_trial import Functions, FunctionTrial, Plain
-from qualification.result import Result, examine, quiet
+from qualification.result import Result, examine, forget, quiet
 from qualification.rules import DatabaseRule
 
 case = Functions()
@@ -176,8 +176,8 @@ def _accounted(name: str, trial: FunctionTrial, against: str) -> Result:
     if against != "poot" or result.cls in ("wrong", "skipped"):
         return result
     with quiet():
-        torch._dynamo.reset()
-        trial.compiled("poot")
+        forget()
+        FunctionTrial(trial.fn, trial.make, trial.dynamic, calls=1).compiled("poot")
         report = poot_torch.last_report().to_json()
         told = [r["break"] for r in report["regions"] if r["break"]]
         hidden = report["breaks_without_graph"]

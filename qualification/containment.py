@@ -52,6 +52,8 @@ print("RESULT " + json.dumps(record))
 
 def scenario(fault: str, count: int, timeout: float = 120) -> dict[str, Any]:
     """What one process lived through; `failed` names what it should not have."""
+    import torch  # noqa: F401  whose libraries _C needs
+
     from poot_torch import _C
 
     real = os.environ.get("POOT_KERNELC") or str(pathlib.Path(_C.__file__).parent / "bin" / "poot-kernelc")

@@ -212,3 +212,16 @@ def test_recompile_limit_is_told():
     (frame,) = report.eager_frames
     assert "recompile limit" in frame["reason"] and "test_report.py" in frame["function"]
     assert "runs in eager" in str(report)
+
+
+def test_a_break_before_which_nothing_was_compiled():
+    def inner(x):
+        y = x * 2
+        torch._dynamo.graph_break()
+        return y + 1
+
+    report = poot_torch.explain(lambda x: inner(x).tanh())(torch.ones(3))
+    told = report.to_json()
+    assert len([r for r in told["regions"] if r["break"]]) == 1  # inner's
+    assert len(told["breaks_without_graph"]) == 1 and told["totals"]["breaks"] == 2
+    assert "nothing before it" in str(report)
