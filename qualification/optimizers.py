@@ -8,7 +8,7 @@ optimizer's state must be eager's afterwards.
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,8 +18,9 @@ import torch
 from qualification import sweep
 from qualification.cases import ALL, DTYPES, Group, Suite
 from qualification.gradients import SEED, detached
+from qualification.op_batch import capturing
 from qualification.op_judge import Outcome, copied, widened
-from qualification.result import Result, examine
+from qualification.result import Result, examine, forget
 from qualification.rules import DatabaseRule
 
 STEPS = 3
@@ -70,8 +71,9 @@ class _OptimizerTrial:
         return g.to_sparse() if self.info.only_supports_sparse_grads and g.ndim else g.clone()
 
     def _run(self, wide: bool, backend: str | None) -> Outcome:
-        change = widened if wide else copied
-        values, slopes, kwargs = change(self.values), change(self.slopes), change(copy.deepcopy(self.kwargs))
+        values, slopes, kwargs = copied((self.values, self.slopes, self.kwargs))  # a step writes them
+        if wide:
+            values, slopes, kwargs = widened((values, slopes, kwargs))
         if self.info.only_supports_sparse_grads:
             values, slopes = values[:2], [s[:2] for s in slopes]
         params = [torch.nn.Parameter(v) for v in values]
@@ -79,7 +81,6 @@ class _OptimizerTrial:
             optimizer = self.info.optim_cls(params, **kwargs)
             step: Callable[..., Any] = optimizer.step
             if backend:
-                torch._dynamo.reset()
                 step = torch.compile(step, backend=backend)
             closure = [lambda: sum((p * p).sum() for p in params)] if self.info.step_requires_closure else []
             for given in slopes:
@@ -100,7 +101,16 @@ class _OptimizerTrial:
         return False
 
     def compiled(self, backend: str) -> Outcome:
-        return self._run(False, backend)
+        """Under the options that let values that depend on data reach the backend, unless those are what breaks
+        PyTorch's pipeline."""
+        found = Outcome()
+        for options in (capturing(), contextlib.nullcontext()):
+            forget()
+            with options:
+                found = self._run(False, backend)
+            if found.error is None:
+                break
+        return found
 
 
 def _arguments(group: Group) -> list[dict[str, Any]]:
