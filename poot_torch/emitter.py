@@ -33,7 +33,7 @@ DTYPE_NAMES = {
     torch.complex128: "c128",
 }
 TORCH_DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
-NO_F64 = frozenset(("erfc", "gelu_erf"))  # functions that kernels have in f32 only
+NO_F64 = frozenset(("gelu_erf",))  # functions that kernels have in f32 only
 REDUCED = frozenset((torch.float16, torch.bfloat16))
 
 
@@ -157,13 +157,7 @@ class Emitter:
         if op in NO_F64 and any(isinstance(o, Val) and o.dtype is torch.float64 for o in operands):
             raise Declined(f"no kernel function {op} of f64")
         raw = [o.id if isinstance(o, Val) else o for o in operands]
-        try:
-            outs = self.builder.emit(op, raw, **attrs)
-        except (RuntimeError, TypeError) as e:
-            symbolic = any(isinstance(a, _C.Dim) for v in attrs.values() if isinstance(v, (list, tuple)) for a in v)
-            if isinstance(e, _C.PootError) or not symbolic:
-                raise
-            raise Declined(f"{op} with an attribute that depends on a size") from e
+        outs = self.builder.emit(op, raw, **attrs)
         return tuple(self.wrap(o) for o in (outs if isinstance(outs, tuple) else (outs,)))
 
     def emit(self, op: str, *operands: Any, **attrs: Any) -> Val:
@@ -319,6 +313,10 @@ class Emitter:
         return self.emit("div", a, self.operand(b, a.dtype))
 
     # ---- views
+
+    def is_negative(self, number: Any) -> bool:
+        """Of an int or Dim; a symbolic one has the sign that it was traced with."""
+        return self.builder.range(number)[1] < 0 if isinstance(number, _C.Dim) else number < 0
 
     def reshape(self, x: Val, shape: Sequence[Any]) -> Val:
         shape = tuple(shape)

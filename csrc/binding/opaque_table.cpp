@@ -45,6 +45,8 @@ OpaqueTable::Argument OpaqueTable::argument(const py::handle& o, const c10::Argu
   if (symbolic(o)) {
     a.kind = Argument::One;
     a.wants_tensor = type->kind() == c10::TypeKind::TensorType;
+    TORCH_CHECK(a.wants_tensor || !py::isinstance<OperandSlot>(o),
+                "a number that depends on a size in the place of '", formal.name(), "'");
     a.elements = {element(o)};
     return a;
   }

@@ -12,7 +12,8 @@ F = torch.nn.functional
 
 @torch.no_grad()
 def test_single_operators():
-    check(lambda x: torch.erfc(x + 3) * 2, torch.rand(4, 4, dtype=torch.float64), fallbacks=["aten.erfc.default"])
+    fn = lambda x: (x + 3).view(torch.int64) * 2  # noqa: E731
+    check(fn, torch.rand(4, 4, dtype=torch.float64), fallbacks=["aten.view.dtype"], judge=False)
 
 
 @torch.no_grad()
@@ -48,10 +49,10 @@ def test_other_dtypes():
 def test_layouts_around_a_fallback():
     def fn(x):
         y = (x * 2).transpose(0, 1)
-        z = torch.erfc(y)
+        z = y.view(torch.int64)
         return z, z.t() + 1
 
-    check(fn, torch.rand(5, 3, dtype=torch.float64), fallbacks=["aten.erfc.default"])
+    check(fn, torch.rand(5, 3, dtype=torch.float64), fallbacks=["aten.view.dtype"], judge=False)
 
 
 @torch.no_grad()

@@ -53,8 +53,9 @@ Expr atan2(const Args& in);
 Expr asin(const Args& in);
 Expr acos(const Args& in);
 
-// erf_f64.cpp, pow.cpp
+// erf_f64.cpp, erfc.cpp, pow.cpp
 Expr erf(const Args& in);
+Expr erfc(const Args& in);
 Expr pow(const Args& in);
 
 }  // namespace poot::math::f64

@@ -126,7 +126,7 @@ constexpr Row kRows[] = {
     {C::tanh, tanh, none, none, f64::tanh},
     {C::sigmoid, sigmoid, none, none, f64::sigmoid},
     {C::erf, erf, none, none, f64::erf},
-    {C::erfc, erfc, none, none, none},
+    {C::erfc, erfc, none, none, f64::erfc},
     {C::gelu_erf, gelu_erf, none, none, none},
     {C::floor, one<Op::ffloor>, same, same},
     {C::ceil, one<Op::fceil>, same, same},
