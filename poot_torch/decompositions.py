@@ -90,7 +90,6 @@ _NAMES = (
     "native_channel_shuffle",
     "_unsafe_masked_index",
     "_unsafe_masked_index_put_accumulate",
-    "take",
     "isin",
     # composites
     "_chunk_cat",

@@ -19,8 +19,11 @@ from .provenance import source_line
 from .trees import leaves, mapped
 
 aten = torch.ops.aten
-# Operators whose fake results have other sizes than their real ones.
-_UNTRUSTED = frozenset((aten._embedding_bag.default,))
+# Operators that no call with operands of the graph's own can make.
+_UNTRUSTED = {aten._embedding_bag.default: "traced sizes are not those of its results"} | dict.fromkeys(
+    (aten.as_strided.default, aten.as_strided_copy.default, aten.as_strided_scatter.default),
+    "reads memory that its operand does not show",
+)
 _DTYPE_NUMBERS = {dtype: i for i, dtype in enumerate(DTYPE_NAMES)}
 
 
@@ -77,7 +80,7 @@ class Dispatched:
         """
         source = source_line(node)
         if target in _UNTRUSTED:
-            raise WholeGraph("traced sizes are not those of its results", str(target), source)
+            raise WholeGraph(f"{_UNTRUSTED[target]} ({reason})", str(target), source)
         results = self._tensors(val, target, source)
         operands, dtypes, prepared = self._template(args, kwargs)
         try:

@@ -14,18 +14,17 @@ from typing import Any
 
 import torch
 
-from . import _C
+from . import _C, size_numbers
 from .bodies import CompileBody, describe_draws
 from .complex_pairs import Pairs, pair_shape, pair_strides, part_dtype
 from .constants import Constants, Folded
 from .dispatch import Dispatched, Fallback, WholeGraph, draws
 from .emitter import DTYPE_NAMES, ComplexVal, Declined, Emitter, Val
-from .errors import InvalidGraph
 from .graph_facts import device_of, is_host_number, is_token, view_base
-from .lowerings import FIRST_RESULT, complex_numbers, registry
+from .lowerings import complex_numbers, registry
 from .lowerings.random import DRAWN
 from .provenance import source_line
-from .result_check import mismatch
+from .result_check import mismatch, read_results, refusal
 from .symbols import Symbols, Unbindable
 from .trees import leaves, mapped
 
@@ -212,7 +211,10 @@ class _Importer:
                 self.env[node] = self.symbols.dim(val)
             except Unbindable as e:
                 self.env[node] = e  # matters only if a size depends on it
-        elif isinstance(val, (torch.SymBool, torch.SymFloat, bool, float)):
+        elif isinstance(val, torch.SymFloat):
+            self._begin(node)
+            self.env[node] = size_numbers.computed(self.emitter, node, self._value)
+        elif isinstance(val, (torch.SymBool, bool, float)):
             self.env[node] = Unbindable(f"{target} of a symbolic size")
         elif target is torch.ops.higher_order.with_effects:
             self._ordered(node)
@@ -249,7 +251,10 @@ class _Importer:
     def _arguments(self, node: torch.fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
         def load(a: Any) -> Any:
             if isinstance(a, torch.fx.Node):
-                return self._value(a)
+                value = self._value(a)
+                if isinstance(value, size_numbers.SizeNumber):
+                    return size_numbers.entering(self.emitter, value, node.target, node.meta["val"])
+                return value
             return self.symbols.dim(a) if isinstance(a, torch.SymInt) else a
 
         return tuple(mapped(load, a) for a in node.args), {k: mapped(load, a) for k, a in node.kwargs.items()}
@@ -266,13 +271,9 @@ class _Importer:
         if reason is None:
             try:
                 result = lowering(self.emitter, *args, **kwargs)
-                reason = mismatch(result, self._result(node), self.symbols)
-            except Declined as e:
-                reason = str(e)
-            except InvalidGraph as e:
-                reason = f"lowering refused: {e}"
-            except Unbindable as e:
-                reason = f"size: {e}"
+                reason = mismatch(result, read_results(node), self.symbols)
+            except (Declined, Unbindable, RuntimeError, TypeError) as e:
+                reason = refusal(e, (args, kwargs))
         if reason is None:
             self.env[node] = result
         else:
@@ -281,20 +282,12 @@ class _Importer:
             target: Any = node.target
             self.env[node] = self._dispatch(node, target, args, kwargs, node.meta["val"], reason)
 
-    def _result(self, node: torch.fx.Node) -> Any:
-        """What the node yields, as far as anything reads it."""
-        val = node.meta["val"]
-        reads = [u for u in node.users if u.target is not operator.getitem or u.users]
-        if node.target in FIRST_RESULT and all(u.target is operator.getitem and u.args[1] == 0 for u in reads):
-            return val[:1]
-        return val
-
     def _unsuitable(self, node: torch.fx.Node, lowering: Any) -> str | None:
         if lowering is None:
             if node.target in self.lowerings:
                 return "no lowering of complex numbers"
             return "draws from eager's random generator" if draws(node.target) else "no lowering"
-        results = [t for t in leaves(self._result(node)) if isinstance(t, torch.Tensor)]
+        results = [t for t in leaves(read_results(node)) if isinstance(t, torch.Tensor)]
         for t in results:
             if t.device != self.device and t.ndim != 0:
                 raise WholeGraph(f"a tensor on {t.device}", str(node.target), source_line(node))

@@ -263,6 +263,15 @@ def weight_norm_backward(grad: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim:
 # ---- lookups
 
 
+@_own(aten.embedding_renorm.default)
+def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Rows that are looked up and longer than max_norm are scaled to it."""
+    norms = torch.linalg.vector_norm(weight, norm_type, dim=1, keepdim=True).double()
+    used = weight.new_zeros(weight.shape[0], dtype=torch.bool).index_fill(0, indices.reshape(-1), True)
+    scales = (max_norm / (norms + 1e-7)).to(opmath(weight.dtype))
+    return torch.where(used.unsqueeze(1) & (norms > max_norm), (weight * scales).to(weight.dtype), weight)
+
+
 @_own(aten._embedding_bag_forward_only.default)
 def embedding_bag(
     weight: Tensor,

@@ -3,6 +3,7 @@
 A symbol of the ShapeEnv becomes a symbol of the graph when something binds it at run time: an int
 argument that is that symbol, or a tensor argument with a size that is. A backward graph may receive
 a compound expression (`s27//2`) without its symbols; then the whole expression becomes one symbol.
+A symbol that a guard equals to an expression of others is that expression.
 """
 
 from __future__ import annotations
@@ -13,11 +14,28 @@ import torch
 
 from . import _C
 
+_FAR = 2**31
 _DATA_DEPENDENT_HINT = 1024  # a likely value of a size that depends on data
 
 
 class Unbindable(Exception):
     """A size that no argument determines, or arithmetic that Dim cannot express."""
+
+
+def _equals(sym: torch.SymInt) -> list[Any]:
+    """Expressions of other symbols that guards say a plain symbol equals: where `x.unflatten(0, (a, b))` is traced with
+    a and b symbolic, the size of x is a*b."""
+    expr = sym.node.expr
+    if not expr.is_Symbol:
+        return []
+    pairs = [g.expr.args for g in sym.node.shape_env.guards if type(g.expr).__name__ == "Equality"]
+    others = [right if left == expr else left for left, right in pairs if expr in (left, right)]
+    return [o for o in others if o.free_symbols and expr not in o.free_symbols]
+
+
+def _product_of(sym: torch.SymInt) -> Any:
+    """What a plain symbol is a product or sum of, or None."""
+    return next((o for o in _equals(sym) if o.is_polynomial()), None)
 
 
 class Symbols:
@@ -28,19 +46,21 @@ class Symbols:
     def bind(self, sym: torch.SymInt) -> Any:
         """The Dim of an int argument; a new symbol if its expression is not known yet."""
         expr = sym.node.expr
+        equal = _product_of(sym)
         try:
-            return self._convert(expr)
+            self._bound[expr] = self._convert(expr if equal is None else equal)
         except Unbindable:
             return self._fresh(sym)
+        return self._bound[expr]
 
     def bind_sizes(self, sizes: Any, *, compound: bool) -> None:
-        """Binds sizes that are plain symbols; with `compound`, any size still unknown."""
+        """Binds sizes that are plain symbols of their own; with `compound`, any size still unknown."""
         for s in sizes:
             if isinstance(s, torch.SymInt):
                 expr = s.node.expr
                 if expr in self._bound or expr.is_Integer:
                     continue
-                if expr.is_Symbol:
+                if expr.is_Symbol and _product_of(s) is None:
                     self._fresh(s)
                 elif compound:
                     self.bind(s)
@@ -62,12 +82,18 @@ class Symbols:
             raise Unbindable(f"a number that depends on data: {expr}")
         env = sym.node.shape_env
         bounds = env.bound_sympy(expr)
-        lo = int(bounds.lower) if bounds.lower.is_Integer else 0
+        lo = int(bounds.lower) if bounds.lower.is_Integer else -_FAR
         hi = int(bounds.upper) if bounds.upper.is_Integer else None
         hint = sym.node.hint
         if hint is None:  # it depends on data
             hint = min(max(lo, _DATA_DEPENDENT_HINT), hi or _DATA_DEPENDENT_HINT)
-        self._bound[expr] = self._builder.add_symbol(max(lo, 0), hi, int(hint))
+        if hint < 0:  # a number of the program's; where its sign matters, the trace guards it
+            hi = -1
+        else:
+            lo = max(lo, 0)
+        self._bound[expr] = self._builder.add_symbol(lo, hi, int(hint))
+        for equal in _equals(sym):
+            self._bound.setdefault(equal, self._bound[expr])
         return self._bound[expr]
 
     def _convert(self, expr: Any) -> Any:
@@ -105,6 +131,10 @@ class Symbols:
             return dims[0] // dims[1]
         if kind in ("Mod", "PythonMod"):
             return dims[0] % dims[1]
+        if kind == "ModularIndexing":
+            return dims[0] // dims[1] % dims[2]
+        if kind == "Identity":
+            return dims[0]
         if kind in ("Max", "Min"):
             join = _C.dim_max if kind == "Max" else _C.dim_min
             result = dims[0]

@@ -38,7 +38,7 @@ _PARTWISE = frozenset(
         *("lift_fresh_copy", "lift_fresh", "contiguous", "copy", "positive", "neg", "where", "masked_fill"),
         *("zero", "zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "empty_strided"),
         *("new_empty_strided", "empty_permuted", "full", "full_like", "new_full", "fill", "scalar_tensor"),
-        *("tril", "triu", "cat", "stack", "constant_pad_nd", "repeat", "roll", "embedding", "index_select"),
+        *("tril", "triu", "cat", "stack", "constant_pad_nd", "repeat", "roll", "embedding", "index_select", "take"),
         *("gather", "index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl", "index_copy"),
         *("index_fill", "index_add", "scatter", "scatter_add", "put", "slice_scatter", "select_scatter"),
         *("diagonal_scatter", "masked_scatter", "sum", "mean", "cumsum"),

@@ -63,10 +63,12 @@ def _arange(e: Emitter, start: Any, step: Any) -> Val:
     dtype = e.out_dtype
     (size,) = e.out_shape
     if is_float(dtype):
-        whole = all(isinstance(v, int) or isinstance(v, float) and v.is_integer() for v in (start, step))
-        if not whole or not isinstance(size, int) or abs(start) + size * abs(step) >= 2**24:
+        start, step = (int(v) if isinstance(v, float) and v.is_integer() else v for v in (start, step))
+        if isinstance(start, float) or isinstance(step, float):
             raise Declined("arange of fractions")
-        return e.cast(e.iota(size, torch.int64, int(start), int(step)), dtype)
+        if all(isinstance(v, int) for v in (start, step, size)) and abs(start) + size * abs(step) >= 2**24:
+            raise Declined("arange of numbers that f32 has not")
+        return e.cast(e.iota(size, torch.int64, start, step), dtype)
     if isinstance(start, float) or isinstance(step, float):
         raise Declined("integer arange with a float bound")
     return e.iota(size, dtype, start, step)

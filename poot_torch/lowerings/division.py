@@ -14,7 +14,7 @@ from .predicates import isinf
 aten = torch.ops.aten
 
 
-@lower(aten.div.Tensor, aten.div.Scalar)
+@lower(aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor, aten.true_divide.Scalar)
 def div(e: Emitter, a: Any, b: Any) -> Val:
     return e.binary("div", a, b, Kind.INT_TO_FLOAT)
 

@@ -36,10 +36,11 @@ def constant_pad_nd(e: Emitter, x: Val, pad: Any, value: Any = 0) -> Val:
     for i in range(len(pad) // 2):
         low[x.ndim - 1 - i], high[x.ndim - 1 - i] = pad[2 * i], pad[2 * i + 1]
     for axis in range(x.ndim):  # a negative pad cuts
-        start, cut = 0, x.shape[axis]
-        if isinstance(low[axis], int) and low[axis] < 0:
-            start, low[axis] = -low[axis], 0
-        if isinstance(high[axis], int) and high[axis] < 0:
+        start: Any = 0
+        cut = x.shape[axis]
+        if e.is_negative(low[axis]):
+            start, low[axis] = 0 - low[axis], 0
+        if e.is_negative(high[axis]):
             cut, high[axis] = cut + high[axis], 0
         x = e.slice(x, axis, start, cut)
     if all(p == 0 for p in (*low, *high)):
@@ -95,6 +96,11 @@ def index_select(e: Emitter, x: Val, dim: int, index: Val) -> Val:
     axis = dim % x.ndim
     index = e.reshape(index, (e.numel(index.shape),))
     return e.emit("gather", x, unwrapped(e, index, x.shape[axis]), axis=axis)
+
+
+@lower(aten.take.default)
+def take(e: Emitter, x: Val, index: Val) -> Val:
+    return e.emit("gather", e.reshape(x, (e.numel(x.shape),)), index, axis=0)
 
 
 @lower(aten.gather.default)

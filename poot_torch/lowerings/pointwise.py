@@ -70,7 +70,7 @@ def _scaled(e: Emitter, op: str, a: Any, b: Any, alpha: Any) -> Val:
         return x if e.on_gpu and not isinstance(x, Val) else e.rounded(x, dtype)
 
     b_wide, a_wide = e.value(entering(b), wide), e.operand(entering(a), wide)
-    return e.cast(e.emit("fma", b_wide, e.lit(entering(factor), wide), a_wide), dtype)
+    return e.cast(e.emit("fma", b_wide, e.operand(entering(factor), wide), a_wide), dtype)
 
 
 @lower(aten.add.Tensor, aten.add.Scalar)

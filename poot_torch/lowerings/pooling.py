@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .. import _C
 from ..emitter import Declined, Emitter, Val, is_float, opmath
 from . import lower
 
@@ -92,14 +93,30 @@ def _ladder(e: Emitter, counts: list[int], dtype: torch.dtype) -> Val:
     return out
 
 
-def _divisor(e: Emitter, x: Val, out: list[int], geometry: Any, inside: bool) -> Val | int:
+def _symbolic_counts(e: Emitter, size: Any, out: Any, window: tuple[int, int, int], inside: bool, dtype: Any) -> Val:
+    """As _window_counts, of an axis whose sizes are known when the graph runs."""
+    kernel, stride, pad = window
+    start = e.iota(out, start=-pad, step=stride)
+    end = e.emit("minimum", e.add(start, kernel), e.value(size + pad, torch.int64))
+    if inside:
+        start = e.emit("maximum", start, e.lit(0, torch.int64))
+        end = e.emit("minimum", end, e.value(size, torch.int64))
+    return e.cast(e.emit("maximum", e.sub(end, start), e.lit(0, torch.int64)), dtype)
+
+
+def _divisor(e: Emitter, x: Val, out: list[Any], geometry: Any, inside: bool, ceil: bool) -> Val | int:
     """Elements counted by each window: a number, or a tensor over the trailing axes."""
     n = len(out)
     total: Val | int = 1
     for i, (size, o, (k, s, p)) in enumerate(zip(x.shape[-n:], out, geometry, strict=True)):
-        counts = _window_counts(e, size, o, k, s, p, inside)
-        if len(set(counts)) <= 1:
-            factor: Val | int = counts[0] if counts else 1
+        symbolic = not isinstance(size, int) or not isinstance(o, int)
+        whole = symbolic and not ceil and (p == 0 or not inside)
+        counts = [k] if symbolic else _window_counts(e, size, o, k, s, p, inside)
+        if symbolic and not whole:
+            ladder = _symbolic_counts(e, size, o, (k, s, p), inside, x.dtype)
+            factor: Val | int = e.reshape(ladder, [o if j == i else 1 for j in range(n)])
+        elif len(set(counts)) <= 1:
+            factor = counts[0] if counts else 1
         elif sum(c != counts[o // 2] for c in counts) > 16:
             raise Declined("average pooling whose windows differ all over")
         else:
@@ -129,8 +146,6 @@ def _avg_pool(n: int) -> Any:
         kernel = _tuple(kernel_size, n, [])
         geometry = list(zip(kernel, _tuple(stride, n, kernel), _tuple(padding, n, [0] * n), strict=True))
         sizes, out = x.shape[-n:], list(e.out_shape[-n:])
-        if not all(isinstance(d, int) for d in (*sizes, *out)):
-            raise Declined("average pooling of a symbolic plane")
         wide = e.cast(x, opmath(x.dtype))
         whole = all(k == s and p == 0 and size == o * k for (k, s, p), size, o in zip(geometry, sizes, out))
         if whole and divisor_override is None:
@@ -138,31 +153,45 @@ def _avg_pool(n: int) -> Any:
         total = _window_sum(e, wide, out, geometry)
         if divisor_override is not None:
             return e.cast(e.div(total, divisor_override), x.dtype)
-        return e.cast(e.div(total, _divisor(e, wide, out, geometry, not count_include_pad)), x.dtype)
+        return e.cast(e.div(total, _divisor(e, wide, out, geometry, not count_include_pad, ceil_mode)), x.dtype)
 
     return pool
 
 
-def _window_sum(e: Emitter, x: Val, out: list[int], geometry: Any) -> Val:
+def _every(e: Emitter, x: Val, axis: int, start: int, count: Any, step: int) -> Val:
+    """`count` elements along the axis, `step` apart."""
+    if not isinstance(count, int) or not isinstance(x.shape[axis], int):
+        return e.emit("gather", x, e.iota(count, start=start, step=step), axis=axis)
+    return e.slice(x, axis, start, start + (count - 1) * step + 1 if count else start, step)
+
+
+def _window_sum(e: Emitter, x: Val, out: list[Any], geometry: Any) -> Val:
     """Sums over windows, (kernel, stride, padding) an axis: shifted strided slices of the padded plane."""
     n = len(out)
-    if math.prod(k for k, _, _ in geometry) > _MOST_TERMS:
+    axes: list[tuple[int, ...]] = [(i,) for i in range(n)]
+    if math.prod(k for k, _, _ in geometry) <= _MOST_TERMS:
+        axes = [tuple(range(n))]
+    elif sum(k for k, _, _ in geometry) > _MOST_TERMS:
         raise Declined("average pooling over large windows that overlap or are padded")
     first = x.ndim - n
-    low, high = [0] * x.ndim, [0] * x.ndim
+    low: list[int] = [0] * x.ndim
+    high: list[Any] = [0] * x.ndim
     for i, (size, o, (k, s, p)) in enumerate(zip(x.shape[-n:], out, geometry, strict=True)):
         low[first + i] = p
-        high[first + i] = max((o - 1) * s + k - size - p, 0)  # windows may reach past the end
-    if any(low) or any(high):
+        past = (o - 1) * s + k - size - p  # windows may reach past the end
+        high[first + i] = max(past, 0) if isinstance(past, int) else _C.dim_max(past, 0)
+    if any(w != 0 for w in (*low, *high)):
         x = e.emit("pad", x, e.lit(0, x.dtype), low=low, high=high)
-    total: Val | None = None
-    for place in itertools.product(*(range(k) for k, _, _ in geometry)):
-        term = x
-        for i, (at, o, (_, s, _)) in enumerate(zip(place, out, geometry, strict=True)):
-            term = e.slice(term, first + i, at, at + (o - 1) * s + 1 if o else at, s)
-        total = term if total is None else e.add(total, term)
-    assert total is not None
-    return total
+    for together in axes:  # large windows axis by axis
+        total: Val | None = None
+        for place in itertools.product(*(range(geometry[i][0]) for i in together)):
+            term = x
+            for i, at in zip(together, place, strict=True):
+                term = _every(e, term, first + i, at, out[i], geometry[i][1])
+            total = term if total is None else e.add(total, term)
+        assert total is not None
+        x = total
+    return x
 
 
 lower(aten.avg_pool2d.default)(_avg_pool(2))
@@ -218,7 +247,7 @@ def _avg_pool_backward(n: int) -> Any:
             raise Declined("gradient of average pooling over large windows")
         wide = e.cast(grad, opmath(grad.dtype))
         count = (
-            _divisor(e, e.cast(x, wide.dtype), out, geometry, not count_include_pad)
+            _divisor(e, e.cast(x, wide.dtype), out, geometry, not count_include_pad, ceil_mode)
             if divisor_override is None
             else divisor_override
         )

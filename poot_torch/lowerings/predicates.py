@@ -76,7 +76,7 @@ def _bound(e: Emitter, op: str, x: Val, bound: Any, dtype: torch.dtype) -> Val:
         return x
     if isinstance(bound, Val):
         return e.emit(op, x, e.operand(bound, dtype))
-    if not is_float(dtype) and dtype is not torch.bool:
+    if isinstance(bound, (int, float)) and not is_float(dtype) and dtype is not torch.bool:
         info = torch.iinfo(dtype)
         if not info.min <= int(bound) <= info.max:
             raise Declined("clamp to a number outside the dtype")

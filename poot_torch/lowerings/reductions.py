@@ -225,6 +225,8 @@ def vector_norm(e: Emitter, x: Val, ord: Any = 2, dim: Any = None, keepdim: bool
     elif ord == 0:
         norm = e.reduce("sum", e.cast(e.compare("ne", wide, 0.0), wide.dtype), axes, keepdim)
     else:
-        total = e.reduce("sum", e.emit("pow", e.emit("abs", wide), e.lit(ord, wide.dtype)), axes, keepdim)
-        norm = e.emit("pow", total, e.lit(1.0 / ord, wide.dtype))
+        power: Any = ord if isinstance(ord, (int, float)) else e.value(ord, wide.dtype)
+        root: Any = 1.0 / ord if power is ord else e.div(e.full(1.0, (), wide.dtype), power)
+        total = e.reduce("sum", e.emit("pow", e.emit("abs", wide), e.operand(power, wide.dtype)), axes, keepdim)
+        norm = e.emit("pow", total, e.operand(root, wide.dtype))
     return e.cast(norm, dtype)

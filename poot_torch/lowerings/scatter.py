@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from .. import _C
 from ..emitter import Declined, Emitter, Val, is_float
 from . import lower
 from .indexing import Indexed
@@ -22,6 +21,17 @@ def _row(e: Emitter, x: Val) -> Val:
     return x if x.ndim else e.reshape(x, (1,))
 
 
+_OF_MASKS = {"add": "maximum", "mul": "minimum", "maximum": "maximum", "minimum": "minimum"}
+
+
+def _updated(e: Emitter, op: str, base: Val, index: Val, src: Val, **attrs: Any) -> Val:
+    """scatter or scatter_update; masks accumulate by or and and, which are extremes of bytes."""
+    if base.dtype is not torch.bool or "fn" not in attrs:
+        return e.emit(op, base, index, src, **attrs)
+    base, src = e.cast(base, torch.uint8), e.cast(src, torch.uint8)
+    return e.cast(e.emit(op, base, index, src, **{**attrs, "fn": _OF_MASKS[attrs["fn"]]}), torch.bool)
+
+
 # ---- rows
 
 
@@ -32,7 +42,7 @@ def _put_rows(e: Emitter, x: Val, indices: Any, values: Val, **attrs: Any) -> Va
     count = e.numel(index.shape)
     rows = (*source.shape[:axis], count, *source.shape[axis + 1 :])
     src = e.reshape(e.broadcast(e.cast(values, x.dtype), window), rows)
-    new = e.emit("scatter_update", source, e.reshape(index, (count,)), src, axis=axis, **attrs)
+    new = _updated(e, "scatter_update", source, e.reshape(index, (count,)), src, axis=axis, **attrs)
     back = e.reshape(new, place.moved_shape)
     return e.transpose(back, [place.order.index(i) for i in range(x.ndim)])
 
@@ -51,19 +61,19 @@ def index_put(e: Emitter, x: Val, indices: Any, values: Val, accumulate: bool = 
     values = e.cast(values, x.dtype)
     if len(given) == 1 and indices[0] is given[0] and given[0].dtype is torch.bool and not accumulate:
         return _put_where(e, x, given[0], values)
-    if accumulate and x.dtype is torch.bool:
-        raise Declined("accumulation of masks")
     return _put_rows(e, x, indices, values, **({"fn": "add"} if accumulate else {}))
 
 
 def _rows(e: Emitter, x: Val, dim: int, index: Val, source: Val, **attrs: Any) -> Val:
     """x with its rows along dim updated by those of source; x and source may be 0-d."""
+    if x.ndim and e.numel(index.shape) == 0:
+        return x
     base, source = _row(e, x), _row(e, source)
     index = e.reshape(index, (e.numel(index.shape),))
     axis = dim % base.ndim
     if source.ndim != base.ndim:
         raise Declined("rows of another rank")
-    new = e.emit("scatter_update", base, index, e.cast(source, x.dtype), axis=axis, **attrs)
+    new = _updated(e, "scatter_update", base, index, e.cast(source, x.dtype), axis=axis, **attrs)
     return e.reshape(new, x.shape)
 
 
@@ -82,8 +92,6 @@ def index_fill(e: Emitter, x: Val, dim: int, index: Val, value: Any) -> Val:
 
 @lower(aten.index_add.default)
 def index_add(e: Emitter, x: Val, dim: int, index: Val, source: Val, *, alpha: Any = 1) -> Val:
-    if x.dtype is torch.bool:
-        raise Declined("accumulation of masks")
     scaled = source if alpha == 1 else e.pointwise("mul", (source, alpha), x.dtype)
     if x.ndim > 1:  # eager scatters, with scatter's error for an index out of range
         axis = dim % x.ndim
@@ -138,7 +146,7 @@ def _scattered(e: Emitter, x: Val, dim: int, index: Val, src: Any, **attrs: Any)
             return e.reshape(selected, x.shape)
     if not isinstance(src, Val):
         src = e.full(src, index.shape, x.dtype)
-    return e.reshape(e.emit("scatter", base, index, src, axis=axis, **attrs), x.shape)
+    return e.reshape(_updated(e, "scatter", base, index, src, axis=axis, **attrs), x.shape)
 
 
 @lower(aten.scatter.value, aten.scatter.src)
@@ -146,20 +154,13 @@ def scatter(e: Emitter, x: Val, dim: int, index: Val, src: Any) -> Val:
     return _scattered(e, x, dim, index, src)
 
 
-def _no_masks(x: Val) -> None:
-    if x.dtype is torch.bool:
-        raise Declined("accumulation of masks")
-
-
 @lower(aten.scatter_add.default)
 def scatter_add(e: Emitter, x: Val, dim: int, index: Val, src: Val) -> Val:
-    _no_masks(x)
     return _scattered(e, x, dim, index, src, fn="add")
 
 
 @lower(aten.scatter.reduce, aten.scatter.value_reduce)
 def scatter_step(e: Emitter, x: Val, dim: int, index: Val, src: Any, *, reduce: str) -> Val:
-    _no_masks(x)
     return _scattered(e, x, dim, index, src, fn={"add": "add", "multiply": "mul"}[reduce])
 
 
@@ -170,9 +171,16 @@ def _identity(reduce: str, dtype: torch.dtype) -> Any:
     if reduce in ("sum", "mean", "prod"):
         return int(reduce == "prod")
     least = reduce == "amax"
+    if dtype is torch.bool:
+        return not least
     if is_float(dtype):
         return -math.inf if least else math.inf
     return torch.iinfo(dtype).min if least else torch.iinfo(dtype).max
+
+
+def _no_means_of_masks(x: Val, reduce: str) -> None:
+    if x.dtype is torch.bool and reduce == "mean":
+        raise Declined("means of masks")
 
 
 def _mean_of(e: Emitter, total: Val, count: Val) -> Val:
@@ -185,7 +193,7 @@ def _mean_of(e: Emitter, total: Val, count: Val) -> Val:
 def scatter_reduce(
     e: Emitter, x: Val, dim: int, index: Val, src: Val, reduce: str, *, include_self: bool = True
 ) -> Val:
-    _no_masks(x)
+    _no_means_of_masks(x, reduce)
     base = x
     if not include_self:
         base = _scattered(e, x, dim, index, _identity(reduce, x.dtype))
@@ -201,7 +209,9 @@ def scatter_reduce(
 def index_reduce(
     e: Emitter, x: Val, dim: int, index: Val, source: Val, reduce: str, *, include_self: bool = True
 ) -> Val:
-    _no_masks(x)
+    _no_means_of_masks(x, reduce)
+    if x.ndim == 0 and e.numel(index.shape) == 0:
+        raise Declined("an empty index into a 0-d tensor, which eager refuses")
     base, rows = _row(e, x), _row(e, source)
 
     def same(number: Any) -> Val:
@@ -223,7 +233,8 @@ def put(e: Emitter, x: Val, index: Val, source: Val, accumulate: bool = False) -
     count = e.numel(index.shape)
     flat = e.reshape(x, (e.numel(x.shape),))
     attrs = {"fn": "add"} if accumulate else {}
-    new = e.emit("scatter_update", flat, e.reshape(index, (count,)), e.reshape(source, (count,)), axis=0, **attrs)
+    places, values = e.reshape(index, (count,)), e.reshape(source, (count,))
+    new = _updated(e, "scatter_update", flat, places, values, axis=0, **attrs)
     return e.reshape(new, x.shape)
 
 
@@ -261,7 +272,7 @@ def slice_scatter(
 @lower(aten.select_scatter.default)
 def select_scatter(e: Emitter, x: Val, src: Val, dim: int, index: Any) -> Val:
     axis = dim % x.ndim
-    if not isinstance(index, _C.Dim) and index < 0:
+    if e.is_negative(index):
         index = x.shape[axis] + index
     row = e.unsqueeze(e.cast(src, x.dtype), axis)
     return e.emit("update_slice", x, row, axis=axis, start=index, end=index + 1, step=1)
@@ -274,11 +285,12 @@ def diagonal_scatter(e: Emitter, x: Val, src: Val, offset: int = 0, dim1: int = 
     plane = e.transpose(x, order)
     rows, cols = plane.shape[-2:]
     length = src.shape[-1]
-    if not all(isinstance(d, int) for d in (rows, cols, length)):
-        raise Declined("diagonal of a symbolic size")
     flat = e.reshape(plane, (*plane.shape[:-2], rows * cols))
     first = max(-offset, 0) * cols + max(offset, 0)
-    if length:
+    if not isinstance(cols, int) or not isinstance(length, int):
+        places = e.iota(length, start=first, step=cols + 1)
+        flat = e.emit("scatter_update", flat, places, e.cast(src, x.dtype), axis=flat.ndim - 1)
+    elif length:
         end = first + (length - 1) * (cols + 1) + 1
         flat = e.emit(
             "update_slice", flat, e.cast(src, x.dtype), axis=flat.ndim - 1, start=first, end=end, step=cols + 1
@@ -301,8 +313,8 @@ def masked_scatter(e: Emitter, x: Val, mask: Val, source: Val) -> Val:
     shape = e.out_shape
     x, mask = e.broadcast(x, shape), e.broadcast(mask, shape)
     count = e.numel(shape)
-    if not isinstance(count, int) or count == 0 or e.numel(source.shape) == 0:
-        raise Declined("masked_scatter of a symbolic size or of nothing")
+    if count == 0 or e.numel(source.shape) == 0:
+        raise Declined("masked_scatter of nothing")
     order = cumsum(e, e.reshape(e.cast(mask, torch.int64), (count,)), 0, dtype=torch.int64)
     hit = e.reshape(mask, (count,))
     place = e.where(hit, e.sub(order, 1), 0, torch.int64)

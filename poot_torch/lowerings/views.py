@@ -76,7 +76,7 @@ def flip(e: Emitter, x: Val, dims: Any) -> Val:
 
 def clipped(e: Emitter, bound: Any, size: Any) -> Any:
     """A Python slice bound as a Dim within 0..size."""
-    if not isinstance(bound, _C.Dim) and bound < 0:
+    if e.is_negative(bound):
         bound = size + bound
     if isinstance(bound, int) and isinstance(size, int):
         return min(max(bound, 0), size)
@@ -108,7 +108,7 @@ def narrow(e: Emitter, x: Val, dim: int, start: Any, length: Any) -> Val:
 
 
 def select_axis(e: Emitter, x: Val, axis: int, index: Any) -> Val:
-    if not isinstance(index, _C.Dim) and index < 0:
+    if e.is_negative(index):
         index = x.shape[axis] + index
     row = e.slice(x, axis, index, index + 1)
     return e.reshape(row, (*x.shape[:axis], *x.shape[axis + 1 :]))
@@ -155,13 +155,13 @@ def diagonal(e: Emitter, x: Val, offset: int = 0, dim1: int = 0, dim2: int = 1) 
     x = e.transpose(x, [*rest, a, b])
     rows, cols = x.shape[-2:]
     length = e.out_shape[-1]
-    if not isinstance(rows, int) or not isinstance(cols, int) or not isinstance(length, int):
-        raise Declined("diagonal of a symbolic size")
     # Element i lies at (i + row0) * cols + i + col0: a slice of step cols + 1 of the plane.
     start = max(-offset, 0) * cols + max(offset, 0)
     flat = e.reshape(x, (*x.shape[:-2], rows * cols))
     if length == 0:
         return e.slice(flat, flat.ndim - 1, 0, 0)
+    if not isinstance(cols, int) or not isinstance(length, int):
+        return e.emit("gather", flat, e.iota(length, start=start, step=cols + 1), axis=flat.ndim - 1)
     return e.slice(flat, flat.ndim - 1, start, start + (length - 1) * (cols + 1) + 1, cols + 1)
 
 

@@ -54,3 +54,58 @@ def test_sizes_used_as_values():
     for shape in ((3, 5), (7, 4), (20, 33), (2, 2)):
         x = torch.randn(shape)
         torch.testing.assert_close(compiled(x), fn(x))
+
+
+@torch.no_grad()
+def dynamically(fn, *calls, graphs=1):
+    """So many strict graphs serve every call."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(fn, backend="poot", dynamic=True, options={"strict": True})
+    for args in calls:
+        torch.testing.assert_close(compiled(*args), fn(*args))
+    assert poot_graphs() <= graphs
+
+
+def test_diagonals():
+    fn = lambda x: (x.diagonal() * 2, x.diagonal(1), torch.diagonal_scatter(x, x.diagonal() + 1))  # noqa: E731
+    dynamically(fn, *[(torch.randn(n, n),) for n in (3, 5, 8)])
+
+
+def test_a_size_that_is_a_product_of_others():
+    fn = lambda x, a, b: x.unflatten(0, (a, b)).sum(1) * 2  # noqa: E731
+    dynamically(fn, (torch.randn(6, 4), 2, 3), (torch.randn(20, 5), 4, 5), (torch.randn(12, 2), 6, 2))
+
+
+def test_ratios_of_sizes():
+    F = torch.nn.functional
+    for mode in ("nearest", "nearest-exact", "bilinear", "bicubic"):
+        fn = lambda x, h, w: F.interpolate(x, size=(h, w), mode=mode)  # noqa: E731, B023
+        dynamically(fn, (torch.randn(2, 3, 4, 5), 7, 3), (torch.randn(2, 3, 9, 6), 5, 12))
+    dynamically(lambda x: x * (x.shape[0] / x.shape[1]) + 1, (torch.randn(3, 7),), (torch.randn(5, 4),))
+
+
+def test_averages_over_windows():
+    F = torch.nn.functional
+    calls = [(torch.randn(2, 3, 9, 7),), (torch.randn(2, 3, 5, 14),)]
+    for more in ({}, {"padding": 1, "count_include_pad": False}, {"stride": 3, "ceil_mode": True, "padding": 1}):
+        dynamically(lambda x: F.avg_pool2d(x, 3, **{"stride": 2, **more}), *calls, graphs=2)  # noqa: B023
+    dynamically(lambda x: F.avg_pool1d(x, 2), (torch.randn(2, 3, 8),), (torch.randn(2, 3, 11),))
+    dynamically(lambda x: F.adaptive_avg_pool2d(x, (2, 3)), *calls)
+
+
+def test_ranges_and_masks_of_symbolic_length():
+    fn = lambda x: torch.arange(x.shape[0], dtype=torch.float32) * x  # noqa: E731
+    dynamically(fn, (torch.randn(3),), (torch.randn(9),))
+    masked = lambda x, m, s: torch.masked_scatter(x, m, s)  # noqa: E731
+    dynamically(masked, *[(torch.zeros(n), torch.arange(n) % 2 == 0, torch.randn(n)) for n in (4, 7)])
+
+
+@torch.no_grad()
+def test_views_of_memory_around_their_operand():
+    torch._dynamo.reset()
+    fn = lambda x, a, b: x.as_strided((a, b), (1, a), 0) * 2  # noqa: E731
+    compiled = torch.compile(fn, backend="poot", dynamic=True)
+    for a, b in ((2, 3), (4, 2)):
+        x = torch.randn(20)[7:]
+        torch.testing.assert_close(compiled(x, a, b), fn(x, a, b))
