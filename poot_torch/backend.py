@@ -20,7 +20,17 @@ from torch._dynamo.utils import counters
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from . import _C, decompositions, foreach, higher_order, report, segments, unused_draws, versions
+from . import (
+    _C,
+    decompositions,
+    foreach,
+    higher_order,
+    replacements,
+    report,
+    segments,
+    unused_draws,
+    versions,
+)
 from . import options as _options
 from .dispatch import Fallback, WholeGraph
 from .errors import PootError, StrictError
@@ -42,6 +52,7 @@ def poot(
     opts = _options.parse(mode, options)
     region = report.begin_region(gm)
     higher_order.expand(gm)
+    replacements.replace(gm)
     moves = versions.moves(gm, example_inputs)
     draws = unused_draws.keep(gm)
     region.kept_draws, region.unclear_draws = draws.kept, draws.unclear

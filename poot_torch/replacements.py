@@ -1,0 +1,93 @@
+"""Functions that PyTorch traces into something else than what eager does.
+
+Dynamo's graph still calls them by name, and gets the right thing in their place before AOTAutograd decomposes them:
+
+- `dropout` that keeps every element returns its argument itself; traced, it returns a copy.
+- `multilabel_margin_loss` ignores what a row lists behind its first -1; traced, it counts it.
+- `interpolate` of bytes, bicubic, rounds its weights in another order (`byte_resampling`).
+- `polygamma_` cannot be traced at all.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import byte_resampling
+
+F = torch.nn.functional
+
+
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """For every class that a row of `target` lists, times listed, the hinges of all classes that it does not list."""
+    if size_average is not None or reduce is not None:
+        reduction = torch.nn._reduction.legacy_get_string(size_average, reduce)
+    rows, lists = torch.atleast_2d(input), torch.atleast_2d(target)
+    listed = (lists == -1).cumsum(1) == 0
+    classes = torch.where(listed, lists, 0)
+    each = torch.arange(rows.shape[1], device=rows.device)
+    positive = ((classes.unsqueeze(2) == each) & listed.unsqueeze(2)).any(1)
+    slack = 1 - rows.gather(1, classes).unsqueeze(2) + rows.unsqueeze(1)
+    counts = listed.unsqueeze(2) & ~positive.unsqueeze(1)
+    losses = torch.where(counts, slack.relu(), 0).sum((1, 2)) / rows.shape[1]
+    if reduction == "none":
+        return losses if input.ndim == 2 else losses.reshape(())
+    return losses.mean() if reduction == "mean" else losses.sum()
+
+
+def polygamma_(x: Tensor, n: int) -> Tensor:
+    return x.copy_(torch.polygamma(n, x))
+
+
+def _given(node: torch.fx.Node, *names: str) -> list[Any]:
+    given = inspect.signature(node.target).bind(*node.args, **node.kwargs)  # type: ignore[arg-type]
+    given.apply_defaults()
+    return [given.arguments[name] for name in names]
+
+
+def _kept_whole(node: torch.fx.Node) -> torch.fx.Node | None:
+    """What a call of dropout returns as it is, if it drops nothing."""
+    x, p, training = _given(node, "input", "p", "training")
+    if not isinstance(x, torch.fx.Node) or not isinstance(p, (int, float)) or not isinstance(training, bool):
+        return None
+    return x if 0 <= p <= 1 and (not training or p == 0) else None
+
+
+def _resamples_bytes(node: torch.fx.Node) -> bool:
+    x, mode, antialias = _given(node, "input", "mode", "antialias")
+    value = x.meta.get("example_value") if isinstance(x, torch.fx.Node) else None
+    constant = not any(isinstance(n, torch.fx.Node) for n in node.all_input_nodes if n is not x)
+    return constant and byte_resampling.applies(value, mode, antialias)
+
+
+def replace(gm: torch.fx.GraphModule) -> None:
+    """Changes Dynamo's graph in place."""
+    changed = False
+    for node in list(gm.graph.nodes):
+        target: Any = node.target
+        if target is F.dropout:
+            x = _kept_whole(node)
+            if x is None:
+                continue
+            node.replace_all_uses_with(x)
+            gm.graph.erase_node(node)
+        elif target is F.multilabel_margin_loss:
+            node.target = multilabel_margin_loss
+        elif target is F.interpolate and _resamples_bytes(node):
+            node.target = byte_resampling.interpolate
+        elif node.op == "call_method" and target == "polygamma_":
+            node.op, node.target = "call_function", polygamma_
+        else:
+            continue
+        changed = True
+    if changed:
+        gm.recompile()
