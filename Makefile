@@ -1,5 +1,6 @@
 # make demo    sets up, builds, runs the demo models on the CPU
 # make test    sets up, builds, runs all tests
+# make sample  sets up, builds, holds 1,500 cases of PyTorch's operator database to their expected classes
 # make check   format, lint, unit and golden tests, a torch smoke test: under a minute after a build
 # make bless   rewrites golden files from what the code prints now
 # make wheel   a wheel for the torch in .venv
@@ -12,7 +13,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 CXX_SOURCES = $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'tests/*.cpp')
 
-.PHONY: demo test test-torch test-parts check bless wheel asan ubsan build system format lint golden unit
+.PHONY: demo test sample test-torch test-parts check bless wheel asan ubsan build system format lint golden unit
 .DEFAULT_GOAL := demo
 
 # ---- set-up
@@ -46,6 +47,9 @@ test-torch: build
 
 test-parts: build
 	$(PY) -m pytest tests --ignore=tests/torch --ignore=tests/ir --ignore=tests/codegen
+
+sample: build
+	$(PY) -m qualification ops --sample --jobs $(JOBS)
 
 unit: build
 	build/poot_unit --gtest_brief=1

@@ -20,6 +20,7 @@ from qualification.gradients import SEED, cotangents, detached, tensors
 from qualification.op_cases import Sample
 from qualification.op_judge import Outcome, copied
 from qualification.result import Result
+from qualification.table import CLASSES
 
 _FIRST_LINE = 3
 _numbers = itertools.count()
@@ -82,6 +83,9 @@ class Batch:
         broken = any(r.break_reason for r in report.regions) or any(g.whole_graph for g in report.graphs)
         if report.eager_frames or not report.graphs or broken:
             return False
+        if any(graph.kind == "backward" for graph in report.graphs):
+            for r in results:
+                r.backward = "generated"
         for graph in report.graphs:
             for op in graph.native.get("ops", ()):
                 owners = {self._owner(o["source"]) for o in op["origins"]}
@@ -89,6 +93,8 @@ class Batch:
                 if owner is not None:
                     counts = results[owner].counts
                     counts[op["class"]] = counts.get(op["class"], 0) + 1
+                    if graph.kind == "backward" and op["class"] in ("library", "fallback"):
+                        results[owner].backward = max(results[owner].backward, op["class"], key=CLASSES.index)
                 elif op["class"] in ("library", "fallback"):
                     return False
             for f in graph.fallbacks:
@@ -96,6 +102,8 @@ class Batch:
                 if owner is None:
                     return False
                 results[owner].fallbacks.append([f.op, f.reason])
+                if graph.kind == "backward":
+                    results[owner].backward = "fallback"
         for r in results:
             r.cls = "fallback" if r.fallbacks else "library" if r.counts.get("library") else "generated"
             r.reason = "; ".join(f"{op}: {why}" for op, why in r.fallbacks)

@@ -33,10 +33,12 @@ def operators() -> dict[str, Any]:
     """OpInfo by full name (with the variant), in op_db's order."""
     from torch.testing._internal import common_methods_invocations, opinfo
 
-    def unseeded(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return op(*args, **kwargs)
-
-    # op_db seeds inside its random operators, which no graph may; op_run seeds before each call instead.
+    # op_db seeds inside its random operators, which no graph may; op_run seeds before each call instead. Its frame
+    # counts as op_db's own, so that a report tells the call that an operator comes from.
+    source = "def unseeded(op, *args, **kwargs):\n    return op(*args, **kwargs)\n"
+    found: dict[str, Any] = {}
+    exec(compile(source, common_methods_invocations.__file__, "exec"), found)
+    unseeded = found["unseeded"]
     for module in (common_methods_invocations, *vars(opinfo.definitions).values()):
         if hasattr(module, "wrapper_set_seed"):
             module.wrapper_set_seed = unseeded

@@ -23,8 +23,9 @@ LEFT = "Dynamo leaves"  # how the reason of what no backend sees begins
 @dataclasses.dataclass
 class Result:
     """One case. `cls` is generated, library, broken (every graph generated or library, but Dynamo broke it into
-    several), fallback, wrong or skipped; of another backend than poot: right, wrong or skipped. `upstream` says of a
-    wrong one that PyTorch's own pipeline, run by eager's kernels, is wrong too."""
+    several), fallback, wrong or skipped; of another backend than poot: right, wrong or skipped. `backward` is the class
+    of its backward graphs, empty where there are none. `upstream` says of a wrong one that PyTorch's own pipeline, run
+    by eager's kernels, is wrong too."""
 
     id: str
     cls: str
@@ -33,6 +34,7 @@ class Result:
     counts: dict[str, int] = dataclasses.field(default_factory=dict)  # operators of all graphs by class
     backward_counts: dict[str, int] = dataclasses.field(default_factory=dict)  # of these, those of backward graphs
     tally: dict[str, int] = dataclasses.field(default_factory=dict)  # what the rule counts beside its verdict
+    backward: str = ""
     upstream: bool = False
     breaks: int = 0
     first_call_s: float = 0.0  # tracing, compiling and the first run
@@ -58,11 +60,22 @@ def quiet() -> Iterator[None]:
         yield
 
 
+def _of_backward(graphs: list[Any]) -> str:
+    counts: collections.Counter[str] = collections.Counter()
+    found = [g for g in graphs if g.kind == "backward"]
+    for g in found:
+        counts.update(g.classes())
+    if any(g.fallbacks for g in found) or counts["fallback"]:
+        return "fallback"
+    return "library" if counts["library"] else "generated" if found else ""
+
+
 def classify(result: Result) -> None:
     """The class of a right result of poot's, and what its report counts."""
     import poot_torch
 
     report = poot_torch.last_report()
+    result.backward = _of_backward(report.graphs)
     result.fallbacks = [[f.op, f.reason] for f in report.fallbacks]
     result.counts = dict(report.totals()["classes"])
     backward = collections.Counter[str]()

@@ -11,7 +11,7 @@ SAMPLES = sweep.pathlib.Path(sweep.__file__).with_name("samples") / "ops.json"
 
 def test_the_list_names_cases_once_and_none_is_expected_wrong():
     classes = json.loads(SAMPLES.read_text())
-    assert len(classes) >= 1000
+    assert len(classes) >= 1500
     assert set(classes.values()) <= {"generated", "library", "fallback", "skipped"}
     cases = [ops.SUITE.parse(name) for name in classes]
     work = [(sweep.Group(g.subject, g.dtype, g.mode, i + 1), i) for g, i in cases]
@@ -26,6 +26,24 @@ def test_a_name_that_is_no_case_is_refused():
     for name in ("add:f32:static", "add:f31:static:0", "add:f32:odd:0", "nothing:f32:static:0"):
         with pytest.raises(ValueError):
             ops.SUITE.parse(name)
+
+
+def test_backward_graphs_are_counted_apart():
+    rows = [
+        {"id": "mm:f32:grad:0", "cls": "library", "backward": "library", "reason": ""},
+        {"id": "mm:f32:grad:1", "cls": "library", "backward": "generated", "reason": ""},
+        {"id": "add:f32:grad:0", "cls": "generated", "backward": "generated", "reason": ""},
+        {"id": "add:f32:static:0", "cls": "generated", "backward": "", "reason": ""},
+        {"id": "sub:f32:grad:0", "cls": "fallback", "backward": "generated", "reason": ""},
+        {"id": "mul:f32:grad:0", "cls": "wrong", "backward": "fallback", "reason": ""},
+    ]
+    summary = table.table(rows)
+    part = summary["parts"]["backward graphs"]
+    assert part == {"subjects": 3, "cases": 4, "classes": {"generated": 2, "library": 1}}
+    assert summary["entries"]["mm"]["backward"] == "library" and "backward" not in summary["entries"]["mul"]
+    page = table.page("ops", summary, "At some commit.")
+    assert "subjects' backward graphs, 66.7 % generated, 100.0 % with library calls." in page
+    assert "\nAt some commit.\n" in page
 
 
 def test_table_and_page(tmp_path):
@@ -43,4 +61,6 @@ def test_table_and_page(tmp_path):
     classes = {subject: e["class"] for subject, e in summary["entries"].items()}
     assert classes == {"add": "library", "mul": "wrong", "sub": "skipped"}
     assert summary["parts"]["static f32"]["classes"] == {"generated": 1, "skipped": 1}
-    assert "| mul | wrong | 0 | 0 | 0 | 0 | 0 | 0 | 1 | a\\|b |" in table.page("ops", summary)
+    assert summary["wrong"] == [{"id": "mul:f32:grad:0", "reason": "a|b", "upstream": None}]
+    assert summary["skipped"] == {"none": ["sub"]}
+    assert "| mul | wrong |  | 0 | 0 | 0 | 0 | 0 | 0 | 1 | a\\|b |" in table.page("ops", summary)
