@@ -1,5 +1,5 @@
 // The functions of f64, one family a file: all within 1.5 ulp, except tan, sinh, asinh, acosh,
-// atanh, asin and acos (2.5), with the special values of their f32 namesakes.
+// atanh, asin and acos (2.5) and erfc (4), with the special values of their f32 namesakes.
 #pragma once
 
 #include "codegen/math/functions.h"
