@@ -8,7 +8,6 @@ optimizer's state must be eager's afterwards.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +17,6 @@ import torch
 from qualification import sweep
 from qualification.cases import ALL, DTYPES, Group, Suite
 from qualification.gradients import SEED, detached
-from qualification.op_batch import capturing
 from qualification.op_judge import Outcome, copied, widened
 from qualification.result import Result, examine, forget
 from qualification.rules import DatabaseRule
@@ -101,16 +99,8 @@ class _OptimizerTrial:
         return False
 
     def compiled(self, backend: str) -> Outcome:
-        """Under the options that let values that depend on data reach the backend, unless those are what breaks
-        PyTorch's pipeline."""
-        found = Outcome()
-        for options in (capturing(), contextlib.nullcontext()):
-            forget()
-            with options:
-                found = self._run(False, backend)
-            if found.error is None:
-                break
-        return found
+        forget()
+        return self._run(False, backend)
 
 
 def _arguments(group: Group) -> list[dict[str, Any]]:
