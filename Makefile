@@ -39,7 +39,7 @@ demo: build
 	$(PY) -m poot_torch.demo
 
 test: build unit golden
-	$(MAKE) --no-print-directory -j2 --output-sync=target test-torch test-parts
+	$(MAKE) --no-print-directory -o build -j2 --output-sync=target test-torch test-parts
 
 # The two halves of `test`, side by side: much of either waits for compiling processes.
 test-torch: build
