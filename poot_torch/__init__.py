@@ -2,7 +2,8 @@
 
     torch.compile(model, backend="poot", options={"strict": True})
 
-`explain(fn)(*args)` and `last_report()` tell what was generated, fused, called or left to eager.
+`explain(fn)(*args)` and `last_report()` tell what was generated, fused, called or left to eager;
+`profile(fn)(*args)` tells where the time of a call goes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ __version__ = "0.1.0"
 _LAZY = {
     "explain": "report",
     "last_report": "report",
+    "profile": "profiler",
+    "Profile": "profiler",
     "Report": "report",
     "PootError": "errors",
     "StrictError": "errors",

@@ -5,6 +5,7 @@
     devices   the conformance suite over the real driver (the C++ test binary)
     tests     the torch tests that apply, with tensors on the GPU
     models    the demo models, strict: error against float64 beside eager's, time beside eager and the default compiler
+    memory    peak memory of models of usual sizes beside the default compiler, each in a process of its own
     large     models of usual sizes in bf16: time and peak memory beside the default compiler, with and without graphs
     rows      memory-bound rows in bf16: time and bandwidth beside the default compiler, error against float64
     calls     host time of a call of two operators; launches of a long chain
@@ -34,6 +35,7 @@ import torch
 
 import poot_torch
 from poot_torch import demo_models
+from qualification.gpu_memory import section_memory
 from qualification.gpu_models import section_large, section_models
 from qualification.gpu_rows import section_rows
 from qualification.gpu_timing import compiled, device_seconds
@@ -146,7 +148,7 @@ def section_first(args: argparse.Namespace) -> dict[str, Any]:
 
 def section_devices(args: argparse.Namespace) -> dict[str, Any]:
     done = subprocess.run(
-        [str(args.unit), "--gtest_filter=*DeviceConformance*:Cuda*:GpuModule*"],
+        [str(args.unit), "--gtest_filter=*DeviceConformance*:Cuda*:GpuModule*:Capture*:*DriverFaults*"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -190,6 +192,7 @@ SECTIONS = {
     "devices": section_devices,
     "rows": section_rows,
     "models": section_models,
+    "memory": section_memory,
     "large": section_large,
     "calls": section_calls,
     "first": section_first,
@@ -205,6 +208,9 @@ TESTS = (
     "test_training_step.py",
     "test_exceptions.py",
     "test_gpu_replay.py",
+    "test_gpu_faults.py",
+    "test_gpu_devices.py",
+    "test_profile.py",
 )
 
 

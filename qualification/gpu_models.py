@@ -31,7 +31,8 @@ def first_call(f: Any, instance: demo_models.Instance) -> tuple[Any, float]:
 
 
 def peak_bytes(f: Any, instance: demo_models.Instance, before: int) -> int:
-    """Most memory in use during a later call, beyond the model's and its arguments'."""
+    """Most memory in use during a later call, beyond the model's and its arguments'; not what graphs' pools hold, nor
+    workspaces that were there before (the section memory counts all)."""
     instance.reset()
     for _ in range(4):
         f(*instance.args)

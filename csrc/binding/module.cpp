@@ -4,6 +4,7 @@
 
 #include "binding/callable.h"
 #include "binding/graph_binding.h"
+#include "binding/launch_ranges.h"
 #include "binding/output_memory.h"
 #include "binding/report.h"
 #include "binding/torch_cuda.h"
@@ -136,6 +137,8 @@ void bind_compile(py::module_& m) {
   });
   m.def("take_store_events", [] { return runtime::KernelStore::instance().take_events(); });
   m.def("empty_report", &empty_report);
+  m.def("begin_launch_profile", &begin_launch_profile);
+  m.def("end_launch_profile", &end_launch_profile);
   m.def("output_pool_stats", [] {
     const auto s = binding::output_pool().stats();
     py::dict d;

@@ -12,6 +12,6 @@ namespace poot::binding {
 
 // Begins a capture on a side stream of the device, which is torch's current one of this thread
 // until the capture ends. Throws DeviceError. The GIL is taken while Python is asked, no longer.
-std::unique_ptr<runtime::cuda::GraphCapture> begin_capture(c10::Device device);
+std::unique_ptr<runtime::cuda::GraphCapture> begin_capture(c10::Device device, bool lasting);
 
 }  // namespace poot::binding

@@ -44,8 +44,8 @@ class TorchOwner final : public cuda::Owner {
     std::lock_guard lock(mutex_);
     return handles_[id] = reinterpret_cast<cuda::Stream>(raw);
   }
-  std::unique_ptr<cuda::GraphCapture> begin_capture() override {
-    return binding::begin_capture(device_);
+  std::unique_ptr<cuda::GraphCapture> begin_capture(bool lasting) override {
+    return binding::begin_capture(device_, lasting);
   }
 
  private:

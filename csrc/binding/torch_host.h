@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "binding/launch_ranges.h"
 #include "binding/opaque_table.h"
 #include "binding/packed_weights.h"
 #include "runtime/host_services.h"
@@ -42,12 +43,18 @@ class TorchHost : public runtime::HostServices {
                           std::span<const double> floats) override;
   void opaque_call(uint32_t call, std::span<const runtime::TensorRef> inputs,
                    std::span<const int64_t> symbols, std::span<runtime::HostTensor> outs) override;
+  runtime::Watch watched() const override { return ranges_.watched(); }
+  std::shared_ptr<void> announce(const program::Program& program, std::span<const int64_t> symbols,
+                                 uint32_t first, uint32_t count) override {
+    return ranges_.announce(program, symbols, first, count);
+  }
 
  private:
   std::shared_ptr<OpaqueTable> calls_;
   const c10::Device device_;
   const bool pooled_;
   PackedWeights packed_;
+  LaunchRanges ranges_;
 };
 
 }  // namespace poot::binding

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "passes/planner.h"
+#include "passes/traffic.h"
 
 namespace poot::passes {
 
@@ -22,17 +23,18 @@ namespace {
 constexpr uint32_t kHostAlign = 64;  // of memory that the host allocates for us
 constexpr size_t kNamedOps = 6;
 
-bool reads_same_position(const ir::Graph& body, ValueId input, const Shape& space) {
-  if (body.type(input).shape != space) return false;
+// `in_order`: input and results are contiguous, so that reshapes keep the position.
+bool reads_same_position(const ir::Graph& body, ValueId input, bool in_order) {
   std::vector<bool> derived(body.value_count(), false);
   derived[input.index] = true;
   for (const ir::Eqn& e : body.eqns()) {
-    const bool reads = std::any_of(e.inputs.begin(), e.inputs.end(), [&](const Operand& o) {
-      return ir::is_value(o) && derived[std::get<ValueId>(o).index];
-    });
-    if (!reads) continue;
-    if (!ir::is_pointwise(e.info().kind) || body.type(e.outs[0]).shape != space) return false;
-    derived[e.outs[0].index] = true;
+    const Shape& result = body.type(e.outs[0]).shape;
+    for (const Operand& o : e.inputs) {
+      if (!ir::is_value(o) || !derived[std::get<ValueId>(o).index]) continue;
+      const bool same = ir::is_pointwise(e.info().kind) && body.type(o).shape == result;
+      if (!same && !(in_order && e.op == OpCode::reshape)) return false;
+      derived[e.outs[0].index] = true;
+    }
   }
   return true;
 }
@@ -119,6 +121,7 @@ KernelId Planner::generate(KernelRequest request, const std::vector<Place>& inpu
   std::vector<ValueId> results;
   for (const ir::GraphOutput& o : request.body->outputs()) results.push_back(o.value);
   slots(outputs, results, false);
+  l.traffic = traffic(request);
   l.kernel = writer_.kernel(std::move(request));
   const KernelId kernel = l.kernel;
   writer_.launch(std::move(l), eqn_ ? eqn_->origins : std::vector<uint32_t>{});
@@ -142,7 +145,7 @@ bool Planner::place_in_state(KernelRequest& request, const std::vector<Place>& i
   const Shape& shape = graph_.type(v).shape;
   if (w.shape != shape || w.offset != state.window.offset ||
       !same_strides(shape, w.strides, state.window.strides) ||
-      !reads_same_position(*request.body, request.body->inputs()[reader], shape))
+      !reads_same_position(*request.body, request.body->inputs()[reader], false))
     return false;
   request.in_place[output] = reader;
   to = state;
@@ -161,15 +164,20 @@ bool Planner::reuse_operand(KernelRequest& request, const std::vector<Place>& in
     const ValueId in = request.body->inputs()[k];
     const auto readers = std::count_if(
         inputs.begin(), inputs.end(), [&](const Place& p) { return p.buffer == inputs[k].buffer; });
+    const Window& w = inputs[k].window;
     if (taken[k] || !ours || readers != 1 || !dead_after_now(inputs[k].buffer) ||
         byte_size(request.body->type(in).dtype) != byte_size(type.dtype) ||
-        !is_contiguous(inputs[k].window) || inputs[k].window.shape != type.shape ||
-        !reads_same_position(*request.body, in, type.shape))
+        numel(w.shape) != numel(type.shape) ||
+        !reads_same_position(*request.body, in, is_contiguous(w)))
       continue;
+    const std::optional<Shape>& wanted = facts_[v.index].strides;
+    const bool as_wanted = wanted && w.shape == type.shape && !is_broadcast(w) &&
+                           same_strides(type.shape, w.strides, *wanted);
+    if (!as_wanted && !is_contiguous(w)) continue;
     taken[k] = true;
     request.in_place[output] = static_cast<int32_t>(k);
-    to = {inputs[k].buffer, Window::contiguous(type.shape)};
-    to.window.offset = inputs[k].window.offset;
+    to = {inputs[k].buffer,
+          {type.shape, as_wanted ? *wanted : contiguous_strides(type.shape), w.offset}};
     return true;
   }
   return false;

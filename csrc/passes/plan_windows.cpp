@@ -9,6 +9,7 @@
 //
 // The result's memory is [O, N, oh, ow], which its readers see as [N, O, oh, ow].
 #include <algorithm>
+#include <cmath>
 
 #include "passes/fusion_cost.h"
 #include "passes/planner.h"
@@ -21,6 +22,8 @@ using ir::Operand;
 using ir::ValueId;
 
 namespace {
+
+constexpr int64_t kMostWindow = 16;  // elements of a window that a kernel pools
 
 bool is_channels_last(const Window& w) {
   if (w.shape.size() != 4 && w.shape.size() != 5) return false;
@@ -130,20 +133,71 @@ void Planner::convolution_call() {
   set_place(v, out);
 }
 
+// Whether pooling is a kernel: on a GPU, where nobody asks for the places of the maxima, which the
+// library would write at eight bytes each.
+bool Planner::pools_in_kernel() const {
+  const auto& kernel = eqn_->attr<std::vector<int64_t>>("kernel");
+  return context_.target.isa == Isa::Ptx && !facts_[eqn_->outs[1].index].used &&
+         is_float(graph_.type(eqn_->outs[0]).dtype) && kernel[0] * kernel[1] <= kMostWindow;
+}
+
+// The largest of the shifted, strided slices of the padded plane.
+void Planner::max_pool_kernel(const Place& in, const Place& out) {
+  const auto list = [&](std::string_view name) { return eqn_->attr<std::vector<int64_t>>(name); };
+  const std::vector<int64_t> kernel = list("kernel"), stride = list("stride"),
+                             padding = list("padding"), dilation = list("dilation");
+  const ir::TensorType type = graph_.type(eqn_->inputs[0]);
+  const Shape& size = graph_.type(eqn_->outs[0]).shape;
+  ir::Builder body("max_pool", graph_.symbols());
+  Shape low(4, 0), high(4, 0);
+  for (size_t i = 0; i < 2; ++i) {
+    low[2 + i] = padding[i];
+    const Dim reach = (size[2 + i] - 1) * Dim(stride[i]) + Dim(dilation[i] * (kernel[i] - 1) + 1);
+    high[2 + i] = Dim::max(reach - type.shape[2 + i] - Dim(padding[i]), 0);
+  }
+  const ValueId plane =
+      body.emit(OpCode::pad, {body.input(type), ir::Scalar::of(type.dtype, -INFINITY)},
+                {ir::Attr(low), ir::Attr(high)});
+  const auto shifted = [&](ValueId v, size_t axis, int64_t place) {
+    const Dim end = (size[2 + axis] - 1) * Dim(stride[axis]) + Dim(place + 1);
+    return body.emit(OpCode::slice, {v},
+                     {static_cast<int64_t>(2 + axis), Dim(place), end, stride[axis]});
+  };
+  ValueId largest;
+  for (int64_t y = 0; y < kernel[0]; ++y) {
+    for (int64_t x = 0; x < kernel[1]; ++x) {
+      const ValueId v = shifted(shifted(plane, 0, y * dilation[0]), 1, x * dilation[1]);
+      largest = largest ? body.emit(OpCode::maximum, {largest, v}) : v;
+    }
+  }
+  body.output(largest);
+  const KernelId made =
+      generate({RequestKind::Elementwise, "max_pool", std::make_shared<ir::Graph>(body.finish())},
+               {in}, {out});
+  record(PlanKind::Generated, eqn_->info().name, writer_.kernel_name(made));
+}
+
 void Planner::max_pool() {
-  const Place in = image(eqn_->inputs[0],
-                         [&](const Window& w) { return !may_be_negative(w, graph_.symbols()); });
+  const bool in_kernel = pools_in_kernel();
+  const Place in =
+      in_kernel ? place_of(eqn_->inputs[0]) : image(eqn_->inputs[0], [&](const Window& w) {
+        return !may_be_negative(w, graph_.symbols());
+      });
   const bool channels_last = is_channels_last(in.window);
   std::vector<ViewId> outs;
+  std::vector<Place> places;
   for (const ValueId v : eqn_->outs) {
+    if (in_kernel && !places.empty()) break;
     const ir::TensorType& type = graph_.type(v);
     const Shape strides =
         channels_last ? channels_last_strides(type.shape) : contiguous_strides(type.shape);
     const Place out =
         fresh(type, strides, facts_[v.index].escapes ? BufferClass::Output : BufferClass::Arena);
+    places.push_back(out);
     outs.push_back(view_of(out, type.dtype));
     set_place(v, out);
   }
+  if (in_kernel) return max_pool_kernel(in, places[0]);
   std::vector<int64_t> ints;
   for (const std::string_view a : {"kernel", "stride", "padding", "dilation"})
     append(ints, eqn_->attr<std::vector<int64_t>>(a));

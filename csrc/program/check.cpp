@@ -147,6 +147,7 @@ class Checker {
     }
     for (const Dim& d : l.meta) known(d, where);
     for (const Dim& d : l.grid) known(d, where);
+    known(l.traffic, where);
     return false;
   }
   bool launch(const LibraryLaunch& l, const std::string& where) {

@@ -96,7 +96,7 @@ void dump_launch(std::ostream& out, const Program& p, const LaunchBody& body) {
                                })
                        << ") meta [" << join(l.meta, [](const Dim& d) { return d.str(); })
                        << "] grid [" << join(l.grid, [](const Dim& d) { return d.str(); })
-                       << "] cost " << l.block_cost;
+                       << "] cost " << l.block_cost << " traffic " << l.traffic.str();
                  },
                  [&](const LibraryLaunch& l) {
                    out << "library " << library_info(l.op).name << '(' << join(l.inputs, view_name)

@@ -18,7 +18,7 @@
 
 namespace poot::program {
 
-inline constexpr uint32_t kProgramVersion = 1;
+inline constexpr uint32_t kProgramVersion = 2;
 
 using BufferId = Id<struct BufferTag>;
 using ViewId = Id<struct ViewTag>;
@@ -70,6 +70,7 @@ struct KernelLaunch {
   std::vector<Dim> meta;      // 64-bit words
   Dim grid[3] = {1, 1, 1};    // blocks
   int64_t block_cost = 0;     // elements touched by one block, for the serial cut-off
+  Dim traffic = 0;            // bytes that it must read and write, each once: for profiles
 };
 
 // One call of the closed list in library.def. Results are written into `outs` where the library has

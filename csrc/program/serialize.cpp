@@ -157,7 +157,7 @@ void io(A& a, KernelLaunch::Slot& s) {
 }
 template <class A>
 void io(A& a, KernelLaunch& l) {
-  fields(a, l.kernel, l.buffers, l.meta, l.grid[0], l.grid[1], l.grid[2], l.block_cost);
+  fields(a, l.kernel, l.buffers, l.meta, l.grid[0], l.grid[1], l.grid[2], l.block_cost, l.traffic);
 }
 template <class A>
 void io(A& a, LibraryLaunch& l) {

@@ -1,7 +1,9 @@
 // Best-fit linear scan: ranges enter in order of their first launch; what died before gives its
 // block back, neighbours merge, and the smallest block that fits is taken, or the arena grows.
 // Near-linear in the number of ranges, and within a few percent of optimal for layered models,
-// whose buffers have few distinct sizes.
+// whose buffers have few distinct sizes. Where it leaves holes (more than a sixteenth of what lives
+// at the worst moment), the ranges are placed anew, the largest first, each in the smallest gap
+// between those that live together with it; the smaller of the two blocks is taken.
 //
 // Loans are filled first, the largest first, each by the same scan over the ranges that end in
 // time: a language model's logits hold all the layers before them, and the arena next to nothing.
@@ -12,6 +14,7 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace poot::runtime {
 namespace {
@@ -19,6 +22,7 @@ namespace {
 constexpr uint64_t kAlign = 64;
 
 constexpr uint64_t kNowhere = ~uint64_t{0};
+constexpr size_t kFewRanges = 2048;
 
 class FreeBlocks {
  public:
@@ -108,6 +112,57 @@ std::vector<uint32_t> scan(std::span<const LiveRange> ranges, const std::vector<
   return left;
 }
 
+// Bytes that live at the worst launch: no layout takes less.
+uint64_t most_at_once(std::span<const LiveRange> ranges, const std::vector<uint32_t>& order) {
+  std::map<uint32_t, int64_t> change;
+  for (const uint32_t r : order) {
+    change[ranges[r].first] += static_cast<int64_t>(padded(ranges[r].bytes));
+    change[ranges[r].last + 1] -= static_cast<int64_t>(padded(ranges[r].bytes));
+  }
+  int64_t live = 0, most = 0;
+  for (const auto& [launch, bytes] : change) most = std::max(most, live += bytes);
+  return static_cast<uint64_t>(most);
+}
+
+// Offset of the smallest gap of `bytes` between `taken` (offset, end), or behind all of them.
+uint64_t smallest_gap(std::vector<std::pair<uint64_t, uint64_t>> taken, uint64_t bytes) {
+  std::sort(taken.begin(), taken.end());
+  uint64_t end = 0, best = kNowhere, best_gap = kNowhere;
+  for (const auto& [from, to] : taken) {
+    if (from >= end + bytes && from - end < best_gap) {
+      best = end;
+      best_gap = from - end;
+    }
+    end = std::max(end, to);
+  }
+  return best == kNowhere ? end : best;
+}
+
+// Places `order` anew if that takes less than layout.bytes. Quadratic, so for few ranges.
+void place_largest_first(std::span<const LiveRange> ranges, std::vector<uint32_t> order,
+                         ArenaLayout& layout) {
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return ranges[a].bytes > ranges[b].bytes; });
+  std::vector<uint64_t> offsets(ranges.size());
+  std::vector<std::pair<uint64_t, uint64_t>> taken;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const LiveRange& r = ranges[order[i]];
+    taken.clear();
+    for (size_t j = 0; j < i; ++j) {
+      const LiveRange& other = ranges[order[j]];
+      if (other.first > r.last || r.first > other.last) continue;
+      const uint64_t at = offsets[order[j]];
+      taken.emplace_back(at, at + padded(other.bytes));
+    }
+    offsets[order[i]] = smallest_gap(taken, padded(r.bytes));
+    bytes = std::max(bytes, offsets[order[i]] + padded(r.bytes));
+    if (bytes >= layout.bytes) return;
+  }
+  for (const uint32_t r : order) layout.offsets[r] = offsets[r];
+  layout.bytes = bytes;
+}
+
 }  // namespace
 
 ArenaLayout pack_arena(std::span<const LiveRange> ranges, std::span<const Loan> loans) {
@@ -127,6 +182,9 @@ ArenaLayout pack_arena(std::span<const LiveRange> ranges, std::span<const Loan> 
   for (uint32_t l : lenders)
     order = scan(ranges, order, loans[l].bytes, loans[l].until, l, layout, ignored);
   scan(ranges, order, kNowhere, UINT32_MAX, kNoLoan, layout, layout.bytes);
+  const uint64_t least = most_at_once(ranges, order);
+  if (order.size() <= kFewRanges && layout.bytes > least + least / 16)
+    place_largest_first(ranges, std::move(order), layout);
   return layout;
 }
 

@@ -41,7 +41,8 @@ ArenaPool::Arena ArenaPool::take(uint64_t bytes) {
   return {device_.allocate(wanted), wanted};
 }
 
-void ArenaPool::give(const Arena& arena) noexcept {
+// Memory that a device in trouble does not take back is lost with it.
+void ArenaPool::give(const Arena& arena) noexcept try {
   if (!arena.data) return;
   std::lock_guard lock(mutex_);
   // On an asynchronous device the arena may still be in use: its owner knows when it is not.
@@ -50,6 +51,7 @@ void ArenaPool::give(const Arena& arena) noexcept {
     idle_.push_back(arena);
   else
     device_.free(arena.data);
+} catch (const std::exception&) {
 }
 
 }  // namespace poot::runtime

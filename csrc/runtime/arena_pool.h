@@ -4,6 +4,7 @@
 #pragma once
 
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "runtime/device.h"
@@ -32,15 +33,23 @@ class ArenaPool {
   // An arena for one call; goes back to the pool with the lease.
   class Lease {
    public:
-    Lease(ArenaPool& pool, uint64_t bytes) : pool_(pool), arena_(pool.take(bytes)) {}
-    ~Lease() { pool_.give(arena_); }
-    Lease(const Lease&) = delete;
-    Lease& operator=(const Lease&) = delete;
+    Lease() = default;  // of nothing
+    Lease(ArenaPool& pool, uint64_t bytes) : pool_(&pool), arena_(pool.take(bytes)) {}
+    ~Lease() {
+      if (pool_) pool_->give(arena_);
+    }
+    Lease(Lease&& other) noexcept
+        : pool_(std::exchange(other.pool_, nullptr)), arena_(std::exchange(other.arena_, {})) {}
+    Lease& operator=(Lease&& other) noexcept {
+      std::swap(pool_, other.pool_);
+      std::swap(arena_, other.arena_);
+      return *this;
+    }
     Address data() const { return arena_.data; }
 
    private:
-    ArenaPool& pool_;
-    const Arena arena_;
+    ArenaPool* pool_ = nullptr;
+    Arena arena_;
   };
 
  private:
@@ -48,6 +57,11 @@ class ArenaPool {
   mutable std::mutex mutex_;
   std::vector<Arena> idle_;
   uint64_t high_water_ = 0;
+};
+
+// The arenas of one call: `early` goes back before the entry's late step.
+struct CallArenas {
+  ArenaPool::Lease early, rest;
 };
 
 }  // namespace poot::runtime

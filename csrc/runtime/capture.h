@@ -26,12 +26,14 @@ class Capturer {
   virtual QueueState queue() = 0;
   // The steps in order as one recording. A replay repeats launches with the slots that it is given,
   // faults being numbered through all the recordings, and the host's work with the addresses that
-  // it used. Calls each work once, on this thread; nothing that it queues runs now, and memory that
-  // it takes from the host's allocator stays the recording's. `slots` is read as the steps come:
-  // works may fill it in. Null if the host cannot; throws what a work throws, and DeviceError for
-  // work that cannot be repeated.
+  // it used, on the queue that is the thread's now. Calls each work once, on this thread; nothing
+  // that it queues runs now. Memory that it takes from the host's allocator stays the recording's
+  // where `lasting`; otherwise it serves other recordings of the queue between replays. `slots` is
+  // read as the steps come: works may fill it in. Null if the host cannot; throws what a work
+  // throws, and DeviceError for work that cannot be repeated.
   virtual std::unique_ptr<const Recording> capture(std::span<const CaptureStep> steps,
-                                                   std::span<const Address> slots) = 0;
+                                                   std::span<const Address> slots,
+                                                   bool lasting) = 0;
 };
 
 }  // namespace poot::runtime

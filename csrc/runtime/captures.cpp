@@ -5,6 +5,7 @@
 #include "runtime/captures.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace poot::runtime {
 namespace {
@@ -52,8 +53,7 @@ bool Captures::worth(const Entry& entry) {
                      [](const BoundCall& c) { return c.library && repeats(c.op); });
 }
 
-Captures::Captures(const Entry& entry, Device& device, Capturer& capturer)
-    : entry_(entry), device_(device), capturer_(capturer) {
+Captures::Captures(const Entry& entry, Capturer& capturer) : entry_(entry), capturer_(capturer) {
   for (const BoundCall& call : entry.calls) {
     if (!call.library || !repeats(call.op)) continue;
     each_view(call, [&](uint32_t v) {
@@ -66,11 +66,6 @@ Captures::Captures(const Entry& entry, Device& device, Capturer& capturer)
   }
 }
 
-Captures::~Captures() {
-  stretches_.clear();
-  if (arena_) device_.free(arena_);
-}
-
 std::unique_lock<std::mutex> Captures::begin(std::span<const CallArg> args) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || plans_ > kMostPlans) return {};
@@ -81,6 +76,35 @@ std::unique_lock<std::mutex> Captures::begin(std::span<const CallArg> args) {
   if (!planned_) plan();
   if (stretches_.empty() || queue.id != queue_) return {};
   return lock;
+}
+
+// Recordings hold the addresses that the arenas had when the first was made. Arenas that come at
+// another place twice have settled there (the host's allocator gave memory back to the system,
+// say), and what was captured is captured anew; arenas that keep moving are taken from there.
+CallArenas& Captures::arenas(CallArenas& fresh) {
+  if (kept_) return *kept_;
+  const Places now{fresh.early.data(), fresh.rest.data()};
+  const std::optional<Places> before = std::exchange(last_, now);
+  if (!places_) places_ = now;
+  if (now == *places_) return fresh;
+  if (now == before) {
+    for (auto& s : stretches_) s->forget();
+    places_ = now;
+    arena_moves_ = 0;
+  } else if (++arena_moves_ > kMovesAllowed) {
+    stretches_.clear();
+    planned_ = false;
+    return kept_.emplace(std::move(fresh));
+  }
+  return fresh;
+}
+
+void Captures::Stretch::forget() {
+  recording = nullptr;
+  refused = false;
+  fixed.clear();
+  made.clear();
+  kernels.clear();
 }
 
 void Captures::note(std::span<const CallArg> args) {
@@ -127,33 +151,49 @@ bool Captures::capturable(const BoundCall& call, const Stretch& stretch) const {
 void Captures::plan() {
   stretches_.clear();
   planned_ = true;
-  if (++plans_ > kMostPlans) return;
+  places_.reset();
+  if (++plans_ > kMostPlans) {
+    kept_.reset();
+    return;
+  }
   queue_ = capturer_.queue().id;
   auto now = std::make_unique<Stretch>();
   bool calls = false;
-  const auto close = [&](size_t i) {
+  // Ends the stretch before step i; the next begins with step `first`.
+  const auto close = [&](size_t i, size_t first) {
     now->last = i;
+    now->lasting = std::any_of(now->made.begin(), now->made.end(), [&](const auto& made) {
+      return !released(made.first, now->first, i);
+    });
     now->made.clear();
     if (calls) stretches_.push_back(std::move(now));
     now = std::make_unique<Stretch>();
-    now->first = i + 1;
+    now->first = first;
     calls = false;
   };
   for (size_t i = 0; i < entry_.steps.size(); ++i) {
     const BoundStep& step = entry_.steps[i];
+    if (i == entry_.late_step) close(i, i);
     if (step.recording) continue;
     const BoundCall& call = entry_.calls[step.call];
     if (!capturable(call, *now)) {
-      close(i);
+      close(i, i + 1);
       continue;
     }
     calls = true;
     if (call.owned)
       for (const uint32_t v : call.outs) now->made.emplace_back(entry_.views[v].buffer, nullptr);
   }
-  close(entry_.steps.size());
-  if (!stretches_.empty() && !arena_ && entry_.arena_bytes != 0)
-    arena_ = device_.allocate(entry_.arena_bytes);
+  close(entry_.steps.size(), entry_.steps.size());
+}
+
+// Whether a step in [first, last) gives the buffer up.
+bool Captures::released(uint32_t buffer, size_t first, size_t last) const {
+  for (size_t i = first; i < last; ++i) {
+    const std::vector<uint32_t>& release = entry_.steps[i].release;
+    if (std::find(release.begin(), release.end(), buffer) != release.end()) return true;
+  }
+  return false;
 }
 
 void Captures::run_captured(const BoundCall& call, Stretch& s, Run& run) const {
@@ -188,7 +228,7 @@ void Captures::capture(Stretch& s, Run& run) {
                        }});
   }
   try {
-    s.recording = capturer_.capture(steps, run.slots());
+    s.recording = capturer_.capture(steps, run.slots(), s.lasting);
   } catch (const std::exception&) {
     s.recording = nullptr;  // by step, which tells what is wrong with the call itself
   }
@@ -205,6 +245,7 @@ bool Captures::replay(Stretch& s, Run& run) {
     run.disown(buffer);
     run.set_address(buffer, address);
   }
+  const std::shared_ptr<void> running = run.announce(s.first, s.last);
   run.replay(*s.recording, s.fault, s.kernels);
   for (size_t i = s.first; i < s.last; ++i) run.release(entry_.steps[i]);
   return true;
@@ -213,10 +254,12 @@ bool Captures::replay(Stretch& s, Run& run) {
 void Captures::run(Run& run) {
   size_t i = 0;
   for (const auto& stretch : stretches_) {
-    while (i < stretch->first) run.run_step(entry_.steps[i++]);
+    run.run_steps(i, stretch->first);
+    i = stretch->first;
+    run.reach(i);
     if (replay(*stretch, run)) i = stretch->last;
   }
-  while (i < entry_.steps.size()) run.run_step(entry_.steps[i++]);
+  run.run_steps(i, entry_.steps.size());
 }
 
 }  // namespace poot::runtime

@@ -56,13 +56,13 @@ GraphNode CudaDevice::queue_captured(const CudaLaunch& l, std::vector<uint64_t>&
 }
 
 std::unique_ptr<const Recording> CudaDevice::capture(std::span<const CaptureStep> steps,
-                                                     std::span<const Address> slots) {
+                                                     std::span<const Address> slots, bool lasting) {
   auto r = std::make_unique<CudaRecording>(*this);
   for (const CaptureStep& s : steps)
     if (s.recording) append(*r, own(*this, *s.recording));
   const Current current(driver_, context_);
   take_status(*r);
-  std::unique_ptr<GraphCapture> capture = owner_->begin_capture();
+  std::unique_ptr<GraphCapture> capture = owner_->begin_capture(lasting);
   if (!capture) return nullptr;
   ReplayGraph g;
   g.words = r->words;

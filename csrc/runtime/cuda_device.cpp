@@ -69,7 +69,7 @@ CudaDevice::CudaDevice(const Driver& driver, int ordinal, std::unique_ptr<Owner>
 
 // The primary context stays: the process may use it, and modules live in it.
 CudaDevice::~CudaDevice() {
-  const Current current(driver_, context_);
+  const Current current(driver_, context_, std::nothrow);
   for (const auto& [address, bytes] : tables_.take_allocations()) owner_->free(address);
   for (const auto& [event, handle] : events_) driver_.event_destroy(handle);
   const auto pending =
@@ -114,7 +114,7 @@ ModuleId CudaDevice::load(std::string_view bytes) {
     Module module = nullptr;
     driver_.check(driver_.module_load(&module, parsed.bytes.data(), 0, nullptr, nullptr),
                   "loading a kernel");
-    driver_.check(driver_.module_function(&fresh->function, module, kGpuEntry),
+    driver_.check(driver_.module_function(&fresh->function, module, parsed.entry),
                   "finding a kernel's entry");
     fresh->threads = parsed.threads;
     fresh->words = parsed.words;

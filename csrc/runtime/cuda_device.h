@@ -19,7 +19,9 @@ namespace poot::runtime::cuda {
 
 // What the owner's and the device's work on `stream()` becomes between begin_capture() and end():
 // a graph, which lives as long as the object, as does memory that the owner's libraries took
-// meanwhile. An object that goes before end() gives the capture up.
+// meanwhile. That memory is the graph's alone where `lasting`; otherwise all such graphs of one
+// stream share it, none of which needs it beyond a launch. An object that goes before end() gives
+// the capture up.
 class GraphCapture {
  public:
   virtual ~GraphCapture() = default;
@@ -34,8 +36,8 @@ class Owner {
   virtual Address allocate(uint64_t bytes) = 0;  // at least 256-byte aligned; throws
   virtual void free(Address address) = 0;
   virtual Stream stream() = 0;  // the calling thread's current one
-  // Null where the owner has no work to capture; throws DeviceError.
-  virtual std::unique_ptr<GraphCapture> begin_capture() { return nullptr; }
+  // Null where the owner has no work to capture; throws DeviceError. `lasting`: see GraphCapture.
+  virtual std::unique_ptr<GraphCapture> begin_capture(bool /*lasting*/) { return nullptr; }
 };
 
 // Memory of the driver, default stream.
@@ -80,7 +82,7 @@ class CudaDevice final : public Device, public Capturer {
 
   QueueState queue() override;
   std::unique_ptr<const Recording> capture(std::span<const CaptureStep> steps,
-                                           std::span<const Address> slots) override;
+                                           std::span<const Address> slots, bool lasting) override;
 
  private:
   friend struct CudaRecording;

@@ -45,7 +45,7 @@ void CudaDevice::forget(const CudaRecording& recording) {
     pending_.erase(&recording);
   }
   if (!recording.graph.exec) return;
-  const Current current(driver_, context_);
+  const Current current(driver_, context_, std::nothrow);
   driver_.graph_exec_destroy(recording.graph.exec);
   if (!recording.capture) driver_.graph_destroy(recording.graph.graph);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/arena.h"
+#include "runtime/arena_split.h"
 #include "support/errors.h"
 
 namespace poot::runtime {
@@ -34,36 +35,78 @@ bool is_empty(const program::Arg& arg, std::span<const int64_t> symbols) {
                           [&](const Dim& d) { return d.eval(symbols) == 0; });
 }
 
-// Transients live in results that are not written yet, then in the arena; all in the arena on a
-// device whose recordings hold addresses, since results move from call to call.
-void bind_buffers(Entry& e, const program::Program& p, bool lend) {
+// What transients are placed by: their live ranges and the results, with the buffers' numbers.
+struct Memory {
   std::vector<LiveRange> ranges;
-  std::vector<Loan> loans;
-  std::vector<uint32_t> owners, lenders;
+  std::vector<FreshResult> results;
+  std::vector<uint32_t> transients, outputs;
+};
+
+Memory bind_buffers(Entry& e, const program::Program& p) {
+  Memory m;
   for (const program::Buffer& b : p.buffers) {
+    const auto number = static_cast<uint32_t>(e.buffers.size());
     BoundBuffer bound{b.cls, b.index};
     bound.bytes = static_cast<uint64_t>(eval_size(b.bytes, e.symbols, "a buffer's size"));
     if (b.cls == BufferClass::Input && is_empty(p.args[b.index], e.symbols)) bound.bytes = 0;
     if (b.cls == BufferClass::Const) bound.constant = b.data.data();
     if (b.cls == BufferClass::Arena) {
-      ranges.push_back({bound.bytes, b.first, b.last});
-      owners.push_back(static_cast<uint32_t>(e.buffers.size()));
+      m.ranges.push_back({bound.bytes, b.first, b.last});
+      m.transients.push_back(number);
     }
-    if (lend && b.cls == BufferClass::Output && bound.bytes >= kWorthLending) {
-      loans.push_back({bound.bytes, b.first});
-      lenders.push_back(static_cast<uint32_t>(e.buffers.size()));
+    if (b.cls == BufferClass::Output) {
+      m.results.push_back({bound.bytes, b.first});
+      m.outputs.push_back(number);
     }
     e.buffers.push_back(bound);
   }
-  const ArenaLayout layout = pack_arena(ranges, loans);
-  for (size_t i = 0; i < owners.size(); ++i) {
-    BoundBuffer& b = e.buffers[owners[i]];
+  return m;
+}
+
+// On a device whose memory is the host's: transients live in results that are not written yet, then
+// in the arena.
+void place_in_results(Entry& e, const Memory& m) {
+  std::vector<Loan> loans;
+  std::vector<uint32_t> lenders;
+  for (size_t i = 0; i < m.results.size(); ++i) {
+    if (m.results[i].bytes < kWorthLending) continue;
+    loans.push_back({m.results[i].bytes, m.results[i].first});
+    lenders.push_back(m.outputs[i]);
+  }
+  const ArenaLayout layout = pack_arena(m.ranges, loans);
+  for (size_t i = 0; i < m.transients.size(); ++i) {
+    BoundBuffer& b = e.buffers[m.transients[i]];
     b.arena_offset = layout.offsets[i];
     if (layout.loans[i] == kNoLoan) continue;
     b.lender = lenders[layout.loans[i]];
-    e.lent.push_back(owners[i]);
+    e.lent.push_back(m.transients[i]);
   }
   e.arena_bytes = layout.bytes;
+}
+
+// On one whose recordings hold addresses, transients do not lie in results, which move from call to
+// call: they lie in one arena or, around late results, in two. The launch before which the first
+// goes back, or kNoSplit.
+uint32_t place_in_arenas(Entry& e, const Memory& m) {
+  const uint32_t split = split_launch(m.ranges, m.results);
+  for (const bool early : {true, false}) {
+    std::vector<LiveRange> ranges;
+    std::vector<uint32_t> buffers;
+    for (size_t i = 0; i < m.ranges.size(); ++i) {
+      if ((split != kNoSplit && m.ranges[i].last < split) != early) continue;
+      ranges.push_back(m.ranges[i]);
+      buffers.push_back(m.transients[i]);
+    }
+    const ArenaLayout layout = pack_arena(ranges);
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      e.buffers[buffers[i]].arena_offset = layout.offsets[i];
+      e.buffers[buffers[i]].early = early;
+    }
+    (early ? e.early_bytes : e.arena_bytes) = layout.bytes;
+  }
+  for (size_t i = 0; i < m.outputs.size(); ++i)
+    e.buffers[m.outputs[i]].late = split != kNoSplit && m.results[i].first >= split;
+  return split;
 }
 
 void bind_views(Entry& e, const program::Program& p) {
@@ -156,32 +199,40 @@ void bind_call_step(Entry& e, const program::LaunchBody& body) {
   e.steps.push_back(std::move(step));
 }
 
-// Kernel launches in a row become one recording; it ends early where memory is to be released.
+// Kernel launches in a row become one recording; it ends early where memory is to be released, and
+// before the launch at which the late step begins.
 void bind_steps(Entry& e, const program::Program& p, Device& device,
-                std::span<const ModuleId> modules) {
+                std::span<const ModuleId> modules, uint32_t split, bool apart) {
   const std::vector<std::vector<uint32_t>> release = releases(e, p);
   std::vector<DeviceLaunch> run;
   std::vector<uint32_t> kernels;
+  uint32_t number = 0;  // of launches bound so far
   auto end_run = [&] {
     if (run.empty()) return;
     BoundStep step;
     step.recording = device.record(run);
+    step.launch = number - static_cast<uint32_t>(run.size());
     step.kernels = std::move(kernels);
     e.steps.push_back(std::move(step));
     run.clear();
     kernels.clear();
   };
-  size_t number = 0;
   for (const program::Segment& segment : p.segments) {
     for (const program::Launch& launch : segment.launches) {
+      if (number == split) {
+        end_run();
+        e.late_step = static_cast<uint32_t>(e.steps.size());
+      }
       if (const auto* k = std::get_if<program::KernelLaunch>(&launch.body)) {
         run.push_back(bind_kernel(e, p, *k, modules));
         kernels.push_back(k->kernel.index);
       } else {
         end_run();
         bind_call_step(e, launch.body);
+        e.steps.back().launch = number;
       }
-      if (const auto& r = release[number++]; !r.empty()) {
+      const auto& r = release[number++];
+      if (apart || !r.empty()) {
         end_run();
         e.steps.back().release = r;
       }
@@ -193,12 +244,17 @@ void bind_steps(Entry& e, const program::Program& p, Device& device,
 }  // namespace
 
 void bind_entry(Entry& entry, const program::Program& program, Device& device,
-                std::span<const ModuleId> modules, std::vector<int64_t> symbols) {
+                std::span<const ModuleId> modules, std::vector<int64_t> symbols, bool apart) {
   entry.symbols = std::move(symbols);
-  bind_buffers(entry, program, device.facts().host_memory);
+  const Memory memory = bind_buffers(entry, program);
+  uint32_t split = kNoSplit;
+  if (device.facts().host_memory)
+    place_in_results(entry, memory);
+  else
+    split = place_in_arenas(entry, memory);
   bind_views(entry, program);
   bind_results(entry, program);
-  bind_steps(entry, program, device, modules);
+  bind_steps(entry, program, device, modules, split, apart);
 }
 
 }  // namespace poot::runtime

@@ -18,8 +18,10 @@ struct BoundBuffer {
   program::BufferClass cls;
   uint32_t index = 0;         // Input: argument
   uint64_t bytes = 0;         // Input: zero if the tensor is empty
-  uint64_t arena_offset = 0;  // Arena: in the arena, or in the Output that lends its memory
+  uint64_t arena_offset = 0;  // Arena: in its arena, or in the Output that lends its memory
   uint32_t lender = kAbsent;  // Arena: that Output's number
+  bool early = false;         // Arena: in the early one
+  bool late = false;          // Output: has memory from the late step on
   const char* constant = nullptr;
 };
 
@@ -48,6 +50,7 @@ struct BoundStep {
   std::vector<uint32_t> kernels;               // of the recording's launches, to name faults
   mutable Fault fault;  // where the device works asynchronously, and writes it after the call
   uint32_t call = 0;
+  uint32_t launch = 0;            // number of its first launch in the program
   std::vector<uint32_t> release;  // Owned buffers whose last use this is
 };
 
@@ -61,11 +64,17 @@ struct Entry {
   std::vector<int64_t> result_ints;  // value of each ResultInt, by result number
   std::vector<bool> keep;            // buffers that results view: never released during the run
   uint64_t arena_bytes = 0;
+  // Where results are written late (arena_split.h): the arena of transients that are dead by then,
+  // which is given back before step `late_step`, when late results get their memory.
+  uint64_t early_bytes = 0;
+  uint32_t late_step = kAbsent;
 };
 
 // Evaluates `program` for `symbols` and records its kernel launches on `device`, where `modules[i]`
-// is kernel i. Throws DeviceError if a size is negative or a grid exceeds 32 bits.
+// is kernel i; `apart`: each launch is a step of its own. Throws DeviceError if a size is negative
+// or a grid exceeds 32 bits.
 void bind_entry(Entry& entry, const program::Program& program, Device& device,
-                std::span<const ModuleId> modules, std::vector<int64_t> symbols);
+                std::span<const ModuleId> modules, std::vector<int64_t> symbols,
+                bool apart = false);
 
 }  // namespace poot::runtime

@@ -33,10 +33,13 @@ std::string status_text(uint32_t bits, const std::string& kernel) {
 StatusError::StatusError(uint32_t bits, const std::string& kernel)
     : Error(status_text(bits, kernel)), bits_(bits) {}
 
-// An entry, and what was captured of its runs.
+// An entry, and what was captured of its runs. Where each launch is watched, another entry of the
+// same sizes is used, in which each launch is a step.
 struct Kept {
   Entry entry;
   std::unique_ptr<Captures> captures;
+  std::once_flag apart_once;
+  Entry apart;
 };
 
 struct Executor::Impl {
@@ -80,6 +83,20 @@ struct Executor::Impl {
     device.wait(device.event());
   }
 
+  const Entry& apart(Kept& kept) {
+    std::call_once(kept.apart_once, [&] {
+      bind_entry(kept.apart, program, device, modules, kept.entry.symbols, /*apart=*/true);
+    });
+    return kept.apart;
+  }
+
+  CallArenas lease(const Entry& entry) {
+    CallArenas a;
+    a.early = {arenas, entry.early_bytes};
+    a.rest = {arenas, entry.arena_bytes};
+    return a;
+  }
+
   std::shared_ptr<Kept> find(std::vector<int64_t> symbols) {
     std::lock_guard lock(mutex);
     for (auto it = entries.begin(); it != entries.end(); ++it) {
@@ -90,8 +107,8 @@ struct Executor::Impl {
     auto fresh = std::make_shared<Kept>();
     bind_entry(fresh->entry, program, device, modules, std::move(symbols));
     if (capturer && Captures::worth(fresh->entry))
-      fresh->captures = std::make_unique<Captures>(fresh->entry, device, *capturer);
-    arenas.reserve(fresh->entry.arena_bytes);
+      fresh->captures = std::make_unique<Captures>(fresh->entry, *capturer);
+    arenas.reserve(fresh->entry.early_bytes + fresh->entry.arena_bytes);
     entries.push_front(fresh);
     if (entries.size() > kMaxEntries) entries.pop_back();  // calls in flight keep theirs alive
     return fresh;
@@ -122,17 +139,19 @@ void Executor::run(std::span<const CallArg> args, std::span<CallResult> results)
   std::vector<int64_t> symbols = impl_->binder->symbols(args);
   impl_->binder->check(args, symbols);
   const std::shared_ptr<Kept> kept = impl_->find(std::move(symbols));
-  const Entry& entry = kept->entry;
-  Run run(p, entry, impl_->host, impl_->device, impl_->constants);
+  const Watch watch = impl_->host.watched();
+  const Entry& entry = watch == Watch::Launches ? impl_->apart(*kept) : kept->entry;
+  Run run(p, entry, impl_->host, impl_->device, impl_->constants, watch != Watch::Nothing);
   std::unique_lock<std::mutex> captured;
-  if (kept->captures) captured = kept->captures->begin(args);
-  std::optional<ArenaPool::Lease> arena;
+  if (kept->captures && watch != Watch::Launches) captured = kept->captures->begin(args);
+  CallArenas fresh;
+  if (!captured || !kept->captures->keeps_arenas()) fresh = impl_->lease(entry);
   if (captured) {
-    run.place_buffers(args, kept->captures->arena());
+    CallArenas& arenas = kept->captures->arenas(fresh);
+    run.place_buffers(args, arenas, /*keep=*/&arenas != &fresh);
     kept->captures->run(run);
   } else {
-    arena.emplace(impl_->arenas, entry.arena_bytes);
-    run.place_buffers(args, arena->data());
+    run.place_buffers(args, fresh);
     run.run_all();
   }
   for (size_t i = 0; i < p.results.size(); ++i) {

@@ -1,9 +1,9 @@
 // The worker's PTX has one entry; its directives tell the block's size and its parameter list the
 // number of words:
 //
-//   .visible .entry poot_entry(
-//     .param .u64 .ptr .global .align 1 poot_entry_param_0,
-//     .param .u64 poot_entry_param_1
+//   .visible .entry poot_fused_add(
+//     .param .u64 .ptr .global .align 1 poot_fused_add_param_0,
+//     .param .u64 poot_fused_add_param_1
 //   )
 //   .reqntid 128
 #include "runtime/gpu_module.h"
@@ -28,8 +28,9 @@ size_t count(std::string_view text, std::string_view part) {
 
 std::string pack_gpu_module(const std::string& ptx, std::string_view cubin) {
   GpuModuleHeader h{};
-  const std::string entry = std::string(".entry ") + kGpuEntry + "(";
-  const size_t begin = ptx.find(entry), end = ptx.find(')', begin);
+  constexpr std::string_view kEntry = ".entry ";
+  const size_t begin = ptx.find(kEntry), end = ptx.find(')', begin);
+  const size_t open = ptx.find('(', begin);
   const size_t threads = ptx.find(".reqntid ", begin);
   if (begin == std::string::npos || end == std::string::npos || threads == std::string::npos)
     throw CompileError("the compiler's PTX has no entry with a block size", ptx);
@@ -39,12 +40,13 @@ std::string pack_gpu_module(const std::string& ptx, std::string_view cubin) {
   h.threads = static_cast<uint32_t>(std::strtoul(ptx.c_str() + threads + 9, nullptr, 10));
   h.words = static_cast<uint32_t>(count(ptx.substr(begin, end - begin), ".param "));
   h.code = cubin.empty() ? GpuCode::Ptx : GpuCode::Cubin;
-  const std::string_view code =
-      cubin.empty() ? std::string_view(ptx.c_str(), ptx.size() + 1) : cubin;
-  h.size = sizeof h + code.size();
-  h.hash = content_hash(code).lo;
-  std::string out(reinterpret_cast<const char*>(&h), sizeof h);
-  return out.append(code);
+  std::string body = ptx.substr(begin + kEntry.size(), open - begin - kEntry.size());
+  body.push_back('\0');
+  h.name_bytes = static_cast<uint32_t>(body.size());
+  body.append(cubin.empty() ? std::string_view(ptx.c_str(), ptx.size() + 1) : cubin);
+  h.size = sizeof h + body.size();
+  h.hash = content_hash(body).lo;
+  return std::string(reinterpret_cast<const char*>(&h), sizeof h) + body;
 }
 
 GpuModule parse_gpu_module(std::string_view bytes) {
@@ -59,10 +61,12 @@ GpuModule parse_gpu_module(std::string_view bytes) {
     throw InvalidGraph(
         "module-C1", "header",
         "it says " + std::to_string(h.size) + " bytes, there are " + std::to_string(bytes.size()));
-  const std::string_view code = bytes.substr(sizeof h);
-  if (content_hash(code).lo != h.hash)
+  const std::string_view body = bytes.substr(sizeof h);
+  if (content_hash(body).lo != h.hash)
     throw InvalidGraph("module-C2", "body", "the hash does not match");
-  return {h.threads, h.words, h.code, code};
+  if (h.name_bytes == 0 || h.name_bytes > body.size() || body[h.name_bytes - 1] != '\0')
+    throw InvalidGraph("module-C1", "header", "it names no entry");
+  return {h.threads, h.words, h.code, body.data(), body.substr(h.name_bytes)};
 }
 
 }  // namespace poot::runtime

@@ -1,6 +1,6 @@
-// A GPU kernel as it is kept and loaded, version 1: what a launch must know, then the code.
+// A GPU kernel as it is kept and loaded, version 2: what a launch must know, then the code.
 //
-//   GpuModuleHeader | code
+//   GpuModuleHeader | name of the entry, a zero byte | code
 //
 // `hash` is the low word of content_hash over everything behind the header, so a damaged module is
 // refused before a driver sees it.
@@ -12,9 +12,8 @@
 
 namespace poot::runtime {
 
-inline constexpr char kGpuModuleMagic[8] = {'P', 'O', 'O', 'T', 'G', 'P', 'U', '1'};
-inline constexpr uint32_t kGpuModuleVersion = 1;
-inline constexpr char kGpuEntry[] = "poot_entry";
+inline constexpr char kGpuModuleMagic[8] = {'P', 'O', 'O', 'T', 'G', 'P', 'U', '2'};
+inline constexpr uint32_t kGpuModuleVersion = 2;
 
 enum class GpuCode : uint32_t { Ptx, Cubin };
 
@@ -27,13 +26,14 @@ struct GpuModuleHeader {
   uint32_t threads;  // of a block, along x
   uint32_t words;    // parameters of 8 bytes each: buffers, metadata, status
   GpuCode code;
-  uint32_t reserved;
+  uint32_t name_bytes;  // the zero byte included
 };
 static_assert(sizeof(GpuModuleHeader) == 48);
 
 struct GpuModule {
   uint32_t threads = 0, words = 0;
   GpuCode code = GpuCode::Ptx;
+  const char* entry = nullptr;
   std::string_view bytes;  // PTX ends in a zero byte; points into what was parsed
 };
 

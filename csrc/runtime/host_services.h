@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "program/library.h"
+#include "program/program.h"
 #include "support/dtype.h"
 
 namespace poot::runtime {
@@ -26,6 +26,10 @@ struct HostTensor {
   std::shared_ptr<void> owner;
   std::vector<int64_t> sizes, strides;
 };
+
+// How closely somebody watches what runs: not at all; steps as they are, with the launches in them
+// told; each launch by itself.
+enum class Watch : uint8_t { Nothing, Steps, Launches };
 
 using RangeFn = void (*)(void* ctx, uint32_t first, uint32_t last);
 
@@ -54,6 +58,15 @@ class HostServices {
   // and never memory that an input owns.
   virtual void opaque_call(uint32_t call, std::span<const TensorRef> inputs,
                            std::span<const int64_t> symbols, std::span<HostTensor> outs) = 0;
+  // Asked once a call, and quick.
+  virtual Watch watched() const { return Watch::Nothing; }
+  // Where watched: `count` launches of the program, from number `first`, run until what is returned
+  // goes.
+  virtual std::shared_ptr<void> announce(const program::Program&,
+                                         std::span<const int64_t> /*symbols*/, uint32_t /*first*/,
+                                         uint32_t /*count*/) {
+    return nullptr;
+  }
 };
 
 }  // namespace poot::runtime

@@ -8,7 +8,13 @@ namespace poot::runtime {
 
 using program::BufferClass;
 
-void Run::place_buffers(std::span<const CallArg> args, Address arena) {
+void Run::allocate(uint32_t buffer) {
+  owned_[buffer] = host_.allocate_output(entry_.buffers[buffer].bytes);
+  base_[buffer] = static_cast<char*>(owned_[buffer].data);
+}
+
+void Run::place_buffers(std::span<const CallArg> args, CallArenas& arenas, bool keep) {
+  early_ = keep ? nullptr : &arenas.early;
   base_.resize(entry_.buffers.size());
   owned_.resize(entry_.buffers.size());
   for (size_t b = 0; b < base_.size(); ++b) {
@@ -18,11 +24,10 @@ void Run::place_buffers(std::span<const CallArg> args, Address arena) {
         base_[b] = static_cast<char*>(args[buffer.index].tensor.data);
         break;
       case BufferClass::Arena:
-        base_[b] = arena + buffer.arena_offset;
+        base_[b] = (buffer.early ? arenas.early : arenas.rest).data() + buffer.arena_offset;
         break;
       case BufferClass::Output:
-        owned_[b] = host_.allocate_output(buffer.bytes);
-        base_[b] = static_cast<char*>(owned_[b].data);
+        if (!buffer.late) allocate(static_cast<uint32_t>(b));
         break;
       case BufferClass::Const:
         base_[b] = constants_.empty() ? const_cast<char*>(buffer.constant) : constants_[b];
@@ -33,6 +38,31 @@ void Run::place_buffers(std::span<const CallArg> args, Address arena) {
   }
   for (uint32_t b : entry_.lent)
     base_[b] = base_[entry_.buffers[b].lender] + entry_.buffers[b].arena_offset;
+}
+
+void Run::reach(size_t i) {
+  if (i != entry_.late_step || late_) return;
+  late_ = true;
+  if (early_) *early_ = {};
+  for (uint32_t b = 0; b < base_.size(); ++b)
+    if (entry_.buffers[b].late) allocate(b);
+}
+
+void Run::run_steps(size_t first, size_t last) {
+  for (size_t i = first; i < last; ++i) {
+    reach(i);
+    const std::shared_ptr<void> running = announce(i, i + 1);
+    run_step(entry_.steps[i]);
+  }
+}
+
+std::shared_ptr<void> Run::announce(size_t first, size_t last) const {
+  if (!watched_) [[likely]]
+    return nullptr;
+  uint32_t count = 0;
+  for (size_t i = first; i < last; ++i)
+    count += entry_.steps[i].recording ? static_cast<uint32_t>(entry_.steps[i].kernels.size()) : 1;
+  return host_.announce(program_, entry_.symbols, entry_.steps[first].launch, count);
 }
 
 void Run::run_step(const BoundStep& step) {

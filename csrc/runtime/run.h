@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "program/program.h"
+#include "runtime/arena_pool.h"
 #include "runtime/entry.h"
 #include "runtime/executor.h"
 
@@ -12,19 +13,28 @@ namespace poot::runtime {
 
 class Run {
  public:
-  // `constants`: addresses by buffer; empty where the device reads the program's own.
+  // `constants`: addresses by buffer; empty where the device reads the program's own. `watched`:
+  // steps are announced.
   Run(const program::Program& program, const Entry& entry, HostServices& host, Device& device,
-      std::span<const Address> constants)
-      : program_(program), entry_(entry), host_(host), device_(device), constants_(constants) {}
+      std::span<const Address> constants, bool watched)
+      : program_(program),
+        entry_(entry),
+        host_(host),
+        device_(device),
+        constants_(constants),
+        watched_(watched) {}
 
-  void place_buffers(std::span<const CallArg> args, Address arena);
-  void run_all() {
-    for (const BoundStep& step : entry_.steps) run_step(step);
-  }
-  void run_step(const BoundStep& step);
+  // `arenas` outlive the run; `keep`: the early one is not given back.
+  void place_buffers(std::span<const CallArg> args, CallArenas& arenas, bool keep = false);
+  void run_all() { run_steps(0, entry_.steps.size()); }
+  void run_steps(size_t first, size_t last);
   HostTensor result(uint32_t view) const;
 
-  // What captures are made of. Throws StatusError.
+  // What captures are made of. Throws StatusError. reach() comes before step `i` is run otherwise
+  // than by run_steps().
+  void reach(size_t i);
+  // Tells that steps [first, last) run until what is returned goes.
+  std::shared_ptr<void> announce(size_t first, size_t last) const;
   void replay(const Recording& recording, Fault& fault, std::span<const uint32_t> kernels);
   void run_call(const BoundCall& call);
   void release(const BoundStep& step);
@@ -34,6 +44,8 @@ class Run {
   void disown(uint32_t buffer) { owned_[buffer] = {}; }
 
  private:
+  void run_step(const BoundStep& step);
+  void allocate(uint32_t buffer);
   TensorRef ref(uint32_t view) const;
 
   const program::Program& program_;
@@ -41,8 +53,11 @@ class Run {
   HostServices& host_;
   Device& device_;
   std::span<const Address> constants_;
+  const bool watched_;
   std::vector<Address> base_;  // by buffer: the slots of replays
   std::vector<HostTensor> owned_;
+  ArenaPool::Lease* early_ = nullptr;  // to be given back
+  bool late_ = false;                  // the late step was reached
   std::vector<TensorRef> inputs_, outs_;
   std::vector<HostTensor> results_;
 };

@@ -5,6 +5,7 @@
 //            [--evaluate [--seed N]] FILE
 //   poot-opt --tile FILE     poot-opt --kir FILE
 //   poot-opt --lower [--tile] [--target NAME] FILE
+//   poot-opt --kernels [--target NAME] FILE
 //   poot-opt --constraints   every constraint id of graphs, their edits and their text, one a line
 //   poot-opt --list-passes
 //
@@ -13,7 +14,8 @@
 // each output's type, hash and first elements; with passes, also how far the results before and
 // after them lie apart. --lower takes each graph as the body of one request (Contraction
 // if it has a product, Row if it reduces, else Elementwise) with contiguous operands and prints the
-// target's KIR; with --tile its tile program. Faults go to standard error, exit status 1.
+// target's KIR; with --tile its tile program. --kernels runs all passes, plans, and prints the KIR
+// of each kernel of the plan, or why there is none. Faults go to standard error, exit status 1.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -31,6 +33,8 @@
 #include "ir/scalar_eval.h"
 #include "ir/verify.h"
 #include "passes/pass.h"
+#include "passes/plan.h"
+#include "support/errors.h"
 
 namespace poot {
 namespace {
@@ -42,7 +46,8 @@ struct Usage : Error {
 struct Command {
   enum class Form { Graph, Tile, Kir, Constraints, ListPasses } form = Form::Graph;
   std::vector<std::string> passes;
-  bool all = false, verify_only = false, print = false, evaluate = false, lower = false;
+  bool all = false, verify_only = false, print = false, evaluate = false, lower = false,
+       kernels = false;
   uint64_t seed = 0;
   std::string target, file;
   bool optimises() const { return all || !passes.empty(); }
@@ -91,6 +96,8 @@ Command read_command(int argc, char** argv) {
       c.form = Command::Form::Kir;
     else if (arg == "--lower")
       c.lower = true;
+    else if (arg == "--kernels")
+      c.kernels = true;
     else if (arg == "--constraints")
       c.form = Command::Form::Constraints;
     else if (arg == "--list-passes")
@@ -214,6 +221,21 @@ void lower_graph(const Command& c, const ir::Graph& graph) {
   std::fputs((tiles ? program.str() : codegen::lower(program, target).str()).c_str(), stdout);
 }
 
+void print_kernels(const Command& c, ir::Graph graph) {
+  const Target target = c.target.empty() ? Target::host() : Target::parse(c.target);
+  passes::PassContext context{.target = target};
+  passes::run_passes(graph, context);
+  const passes::PlanResult plan = passes::plan(graph, passes::default_signature(graph), context);
+  for (const passes::KernelRequest& request : plan.requests) {
+    try {
+      const std::string text = codegen::lower(codegen::generate(request, target), target).str();
+      std::printf("%s\n", text.c_str());
+    } catch (const Unsupported& e) {
+      std::printf("# %s\n", e.what());
+    }
+  }
+}
+
 void list_constraints() {
   std::set<std::string> ids;
   for (const ir::Rule& rule : ir::graph_rules()) ids.emplace(rule.id);
@@ -224,6 +246,10 @@ void list_constraints() {
 }
 
 void run(const Command& c) {
+  if (c.kernels) {
+    for (ir::Graph& g : ir::parse_graphs(read_text(c.file))) print_kernels(c, std::move(g));
+    return;
+  }
   if (c.lower) {
     for (bool first = true; const ir::Graph& g : ir::parse_graphs(read_text(c.file))) {
       if (!std::exchange(first, false)) std::printf("\n");

@@ -1,130 +1,16 @@
-// Library calls in replay, over the recording driver: a program of kernels around products whose
-// library doubles what it is given.
-#include <gtest/gtest.h>
-
-#include "../unit/executor_fixture.h"
-#include "recording_driver.h"
-#include "runtime/cuda_device.h"
+// Library calls in replay, over the recording driver.
+#include "capture_fixture.h"
 
 namespace poot::runtime {
 namespace {
 
-using testing::RecordingDriver;
-
-// Captures into a graph of the recording driver.
-class RecorderCapture final : public cuda::GraphCapture {
- public:
-  explicit RecorderCapture(RecordingDriver& recorder) : recorder_(recorder) {
-    recorder_.begin_capture();
-  }
-  ~RecorderCapture() override {
-    if (!ended_) recorder_.end_capture();
-  }
-  cuda::Stream stream() override { return RecordingDriver::kCaptureStream; }
-  cuda::Graph end() override {
-    ended_ = true;
-    return recorder_.end_capture();
-  }
-
- private:
-  RecordingDriver& recorder_;
-  bool ended_ = false;
-};
-
-class CapturingOwner final : public cuda::Owner {
- public:
-  CapturingOwner(RecordingDriver& recorder, cuda::Stream& stream)
-      : recorder_(recorder), memory_(recorder.table()), stream_(stream) {}
-  Address allocate(uint64_t bytes) override { return memory_.allocate(bytes); }
-  void free(Address address) override { memory_.free(address); }
-  cuda::Stream stream() override { return stream_; }
-  std::unique_ptr<cuda::GraphCapture> begin_capture() override {
-    return std::make_unique<RecorderCapture>(recorder_);
-  }
-
- private:
-  RecordingDriver& recorder_;
-  cuda::DriverOwner memory_;
-  cuda::Stream& stream_;
-};
-
-// mm doubles its first operand, into the result; convolution does so in memory of its own.
-class LibraryHost final : public CountingHost {
- public:
-  explicit LibraryHost(RecordingDriver& recorder) : recorder_(recorder) {}
-  void library_call(program::LibraryOp, std::span<const TensorRef> in,
-                    std::span<const TensorRef> outs, std::span<const int64_t>,
-                    std::span<const double>) override {
-    queue(in[0], static_cast<int64_t*>(outs[0].data));
-  }
-  void library_call_owned(program::LibraryOp, std::span<const TensorRef> in,
-                          std::span<HostTensor> outs, std::span<const int64_t>,
-                          std::span<const double>) override {
-    auto* data = static_cast<int64_t*>(MallocHost::allocate(1024));
-    outs[0].data = data;
-    // What a capture took stays: the graph's pool keeps it.
-    outs[0].owner = std::shared_ptr<void>(data, [](void*) {});
-    queue(in[0], data);
-  }
-  int calls = 0;
-  bool fails_in_captures = false;
-
- private:
-  void queue(const TensorRef& in, int64_t* to) {
-    ++calls;
-    const auto* from = static_cast<const int64_t*>(in.data);
-    const int64_t n = in.sizes[0];
-    const auto work = [from, to, n] {
-      for (int64_t i = 0; i < n; ++i) to[i] = 2 * from[i];
-    };
-    if (!recorder_.queue(work)) return work();
-    if (fails_in_captures) throw DeviceError("not in a capture");
-  }
-  RecordingDriver& recorder_;
-};
-
-constexpr int64_t kSize = 4;
-
-program::Launch product(program::LibraryOp op, uint32_t from, uint32_t to) {
-  return {program::LibraryLaunch{op, {ViewId(from)}, {ViewId(to)}, {}, {}}, {}};
-}
-
-program::Buffer fixed(BufferClass cls, uint32_t index, uint32_t first, uint32_t last) {
-  return {cls, index, DType::I64, 8 * kSize, first, last, {}};
-}
-
-program::Launch plus_one(uint32_t from, uint32_t to) {
-  program::KernelLaunch k{KernelId(0), {{BufferId(from), 0}, {BufferId(to), 0}}, {Dim(1)}};
-  k.grid[0] = kSize;
-  return {k, {}};
-}
-
-// y = conv(mm(x + 1) + 1) + 1, and mm of the second argument where `of_argument`.
-Program around_products(bool of_argument) {
-  Program p;
-  p.name = "around_products";
-  p.args = {vector_of(kSize), vector_of(kSize)};
-  p.buffers = {fixed(BufferClass::Input, 0, 0, 0), fixed(BufferClass::Input, 1, 1, 1),
-               fixed(BufferClass::Arena, 0, 0, 1), fixed(BufferClass::Arena, 0, 1, 2),
-               fixed(BufferClass::Arena, 0, 2, 3), fixed(BufferClass::Owned, 0, 3, 4),
-               fixed(BufferClass::Output, 0, 4, 4)};
-  for (uint32_t b = 0; b < p.buffers.size(); ++b)
-    p.views.push_back({BufferId(b), DType::I64, {kSize}, {1}, 0});
-  const std::string kir = testing::add_meta_kir();
-  p.kernels = {{"add_meta", kir, content_hash(kir), 2, 1}};
-  p.segments = {
-      {program::SegmentKind::Replayable,
-       {plus_one(0, 2), product(program::LibraryOp::mm, of_argument ? 1 : 2, 3), plus_one(3, 4)}},
-      {program::SegmentKind::Live, {product(program::LibraryOp::convolution, 4, 5)}},
-      {program::SegmentKind::Replayable, {plus_one(5, 6)}}};
-  p.results = {program::ResultView{ViewId(6)}};
-  return p;
-}
-
 class Capture : public ::testing::Test {
  protected:
-  std::unique_ptr<Executor> make(bool of_argument) {
-    return std::make_unique<Executor>(around_products(of_argument),
+  std::unique_ptr<Executor> make(bool of_argument, int64_t n = kSize) {
+    return make(around_products(of_argument, n));
+  }
+  std::unique_ptr<Executor> make(Program p) {
+    return std::make_unique<Executor>(std::move(p),
                                       std::vector{device_.load(testing::add_meta_module())}, host_,
                                       device_, &device_);
   }
@@ -134,19 +20,20 @@ class Capture : public ::testing::Test {
     const CallArg args[] = {x.arg(), w.arg()};
     auto& results = kept_.emplace_back(1);  // so that each call's result lies elsewhere
     e.run(args, results);
-    for (int64_t i = 0; i < kSize; ++i) {
-      const int64_t product = 2 * (of_argument ? w.data[i] : x.data[i] + 1);
-      EXPECT_EQ(values(results[0])[i], 2 * (product + 1) + 1);
-    }
+    std::vector<int64_t> expected;
+    for (int64_t i = 0; i < x.sizes[0]; ++i)
+      expected.push_back(4 * (of_argument ? w.data[i] : x.data[i] + 1) + 3);
+    EXPECT_EQ(values(results[0]), expected);
     return recorder_.calls();
   }
 
-  std::vector<std::vector<CallResult>> kept_;
+  Memory memory_;
   RecordingDriver recorder_;
   cuda::Stream stream_ = nullptr;
   cuda::CudaDevice device_{recorder_.table(), 0,
-                           std::make_unique<CapturingOwner>(recorder_, stream_)};
-  LibraryHost host_{recorder_};
+                           std::make_unique<CapturingOwner>(recorder_, stream_, memory_)};
+  LibraryHost host_{recorder_, memory_};
+  std::vector<std::vector<CallResult>> kept_;
 };
 
 const std::string kNode = "grid 4x1x1 block 1 words 4";
@@ -218,6 +105,77 @@ TEST_F(Capture, WhatCannotBeCapturedRunsByStep) {
     again->run(args, results);
     EXPECT_EQ(values(results[0])[0], 7);
   }
+}
+
+TEST_F(Capture, ArenasGoBackBetweenCalls) {
+  const auto e = make(false);
+  Vector x(kSize), w(kSize);
+  for (int i = 0; i < 6; ++i) {
+    run(*e, x, w, false);
+    kept_.clear();
+    EXPECT_EQ(memory_.live, 0u);
+  }
+  EXPECT_EQ(run(*e, x, w, false).back(), "graph_launch");
+}
+
+TEST_F(Capture, AnArenaThatMovesIsKeptAndCapturedAnew) {
+  const auto e = make(false);
+  Vector x(kSize), w(kSize);
+  for (int i = 0; i < 4; ++i) run(*e, x, w, false);
+  const std::vector<std::string> by_step(3, "launch " + kNode);
+  memory_.move = true;
+  EXPECT_EQ(run(*e, x, w, false), by_step) << "once";
+  std::vector<std::string> twice = run(*e, x, w, false);
+  EXPECT_EQ(twice.front(), "graph_exec_destroy");
+  twice.erase(twice.begin());
+  EXPECT_EQ(twice, by_step) << "twice: this arena stays";
+  run(*e, x, w, false);  // captures
+  const int calls = host_.calls;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(run(*e, x, w, false).back(), "graph_launch");
+  EXPECT_EQ(host_.calls, calls);
+  kept_.clear();
+  EXPECT_GT(memory_.live, 0u);
+}
+
+TEST_F(Capture, AnArenaThatSettlesElsewhereIsCapturedThere) {
+  const auto e = make(false);
+  Vector x(kSize), w(kSize);
+  for (int i = 0; i < 4; ++i) run(*e, x, w, false);
+  for (int round = 0; round < 3; ++round) {
+    memory_.move = true;
+    EXPECT_EQ(run(*e, x, w, false), std::vector<std::string>(3, "launch " + kNode));
+    memory_.move = false;
+    run(*e, x, w, false);  // captures
+    const int calls = host_.calls;
+    EXPECT_EQ(run(*e, x, w, false).back(), "graph_launch");
+    EXPECT_EQ(host_.calls, calls);
+    kept_.clear();
+    EXPECT_EQ(memory_.live, 0u);
+  }
+}
+
+// The result is written last: its memory need not be there beside the transients'.
+TEST_F(Capture, LateResultsComeAfterTheArenaIsGivenBack) {
+  const int64_t n = 1 << 18, bytes = 8 * n;
+  const auto e = make(false, n);
+  Vector x(n), w(n);
+  for (int i = 0; i < 5; ++i) {
+    kept_.clear();
+    memory_.peak = 0;
+    const std::vector<std::string> calls = run(*e, x, w, false);
+    EXPECT_EQ(memory_.peak, 2u * bytes) << "two transients at once, then one result";
+    if (i < 3) continue;
+    EXPECT_EQ(calls[calls.size() - 2], "graph_launch");
+    EXPECT_TRUE(calls.back().starts_with("launch ")) << "behind the graph: into the new result";
+  }
+  EXPECT_EQ(memory_.lasting, std::vector<bool>{true}) << "the convolution's result is read later";
+}
+
+TEST_F(Capture, MemoryThatNothingReadsAfterTheGraphIsShared) {
+  const auto e = make(false);
+  Vector x(kSize), w(kSize);
+  for (int i = 0; i < 4; ++i) run(*e, x, w, false);
+  EXPECT_EQ(memory_.lasting, std::vector<bool>{false});
 }
 
 TEST_F(Capture, AFaultNamesTheKernelAtALaterCall) {

@@ -152,12 +152,41 @@ TEST_F(Cuda, DriversThatWillNotDo) {
             std::string::npos);
 }
 
+// A device of its own for each ordinal: its own context, modules and memory.
+TEST_F(Cuda, LaunchesRunInTheContextOfTheirDevice) {
+  recorder_.devices = 2;
+  CudaDevice second(recorder_.table(), 1, owner());
+  recorder_.clear();
+  const ModuleId there = second.load(add_meta_module());
+  EXPECT_EQ(count(recorder_.calls(), "module_load"), 1u) << "modules are loaded for each device";
+  const Address a = device_.allocate(32), b = second.allocate(32);
+  DeviceLaunch l = add(0, 0, 1);
+  const auto first_recording = device_.record(std::vector{l, l, l, l});
+  l.module = there;
+  const auto second_recording = second.record(std::vector{l, l, l, l});
+  for (int i = 0; i < 3; ++i) {
+    recorder_.clear();
+    second.replay(*second_recording, std::vector{b}, fault_);
+    device_.replay(*first_recording, std::vector{a}, fault_);
+    const std::vector<Context> in = recorder_.launched_in();
+    ASSERT_EQ(in.size(), i == 0 ? 8u : 2u) << "launches, then graphs";
+    for (size_t k = 0; k < in.size(); ++k)
+      EXPECT_EQ(in[k], reinterpret_cast<Context>(uintptr_t{k < in.size() / 2 ? 2u : 1u}));
+    EXPECT_EQ(count(recorder_.calls(), "context_push"), count(recorder_.calls(), "context_pop"));
+  }
+  EXPECT_NE(error_of([&] {
+              device_.replay(*second_recording, std::vector{a}, fault_);
+            }).find("another device's"),
+            std::string::npos);
+}
+
 TEST(GpuModule, KnowsWhatALaunchNeeds) {
   const std::string bytes = add_meta_module();
   const GpuModule m = parse_gpu_module(bytes);
   EXPECT_EQ(m.threads, 1u);
   EXPECT_EQ(m.words, 4u);
   EXPECT_EQ(m.code, GpuCode::Ptx);
+  EXPECT_STREQ(m.entry, "poot_entry");
   EXPECT_EQ(m.bytes, std::string_view(testing::add_meta_ptx().c_str(), m.bytes.size()));
   EXPECT_EQ(parse_gpu_module(pack_gpu_module(testing::add_meta_ptx(), "cubin")).bytes, "cubin");
   EXPECT_THROW(pack_gpu_module("// nothing", {}), CompileError);

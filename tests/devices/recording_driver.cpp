@@ -23,6 +23,7 @@ struct State {
   GraphNode last = nullptr;   // of it
   std::mutex mutex;
   std::vector<std::string> calls;
+  std::vector<Context> launched_in;
   std::map<std::string, Status> failures;
   std::set<Nodes*> graphs;
   int made = 0;
@@ -30,6 +31,12 @@ struct State {
 State& state() {
   static State s;
   return s;
+}
+
+// Contexts of this thread, the current one last.
+thread_local std::vector<Context> contexts;
+Context current() {
+  return contexts.empty() ? reinterpret_cast<Context>(1) : contexts.back();
 }
 
 struct Node {
@@ -116,8 +123,8 @@ void fill_queries(Driver& d) {
     return 0;
   };
   d.device_get = [](DeviceHandle* h, int n) {
-    if (n != 0) return int{kInvalidDevice};
-    return call("device_get", "", [&] { *h = 0; });
+    if (n < 0 || n >= state().driver->devices) return int{kInvalidDevice};
+    return call("device_get", "", [&] { *h = n; });
   };
   d.device_name = [](char* name, int length, DeviceHandle) {
     return call("device_name", "", [&] { std::strncpy(name, "recorder", size_t(length)); });
@@ -128,14 +135,22 @@ void fill_queries(Driver& d) {
   d.device_memory = [](size_t* bytes, DeviceHandle) {
     return call("device_memory", "", [&] { *bytes = size_t{1} << 37; });
   };
-  d.context_retain = [](Context* c, DeviceHandle) {
-    return call("context_retain", "", [&] { *c = reinterpret_cast<Context>(1); });
+  d.context_retain = [](Context* c, DeviceHandle h) {
+    return call("context_retain", "",
+                [&] { *c = reinterpret_cast<Context>(static_cast<uintptr_t>(h) + 1); });
   };
   d.context_current = [](Context* c) {
-    return call("context_current", "", [&] { *c = reinterpret_cast<Context>(1); });
+    return call("context_current", "", [&] { *c = current(); });
   };
-  d.context_push = [](Context) { return call("context_push", "context_push", [] {}); };
-  d.context_pop = [](Context*) { return call("context_pop", "context_pop", [] {}); };
+  d.context_push = [](Context c) {
+    return call("context_push", "context_push", [&] { contexts.push_back(c); });
+  };
+  d.context_pop = [](Context* c) {
+    return call("context_pop", "context_pop", [&] {
+      *c = current();
+      contexts.pop_back();
+    });
+  };
 }
 
 void fill_memory(Driver& d) {
@@ -183,6 +198,7 @@ void fill_work(Driver& d) {
     const bool captured = state().captured && stream == RecordingDriver::kCaptureStream;
     return call("launch", (captured ? "capture" : "launch") + describe(grid, bx, words.size()),
                 [&] {
+                  state().launched_in.push_back(current());
                   if (!captured) return run(grid, words);
                   KernelNode n;
                   n.function = f;
@@ -262,6 +278,7 @@ void fill_graphs(Driver& d) {
   };
   d.graph_launch = [](GraphExec exec, Stream) {
     return call("graph_launch", "graph_launch", [&] {
+      state().launched_in.push_back(current());
       for (const auto& node : reinterpret_cast<Nodes*>(exec)->nodes)
         node->work ? node->work() : run(node->params.grid, node->words);
     });
@@ -272,6 +289,7 @@ void fill_graphs(Driver& d) {
 
 RecordingDriver::RecordingDriver() {
   state().driver = this;
+  contexts.clear();
   clear();
   fill_queries(table_);
   fill_memory(table_);
@@ -311,9 +329,15 @@ std::vector<std::string> RecordingDriver::calls() {
   return state().calls;
 }
 
+std::vector<Context> RecordingDriver::launched_in() {
+  std::lock_guard lock(state().mutex);
+  return state().launched_in;
+}
+
 void RecordingDriver::clear() {
   std::lock_guard lock(state().mutex);
   state().calls.clear();
+  state().launched_in.clear();
   state().failures.clear();
 }
 

@@ -34,6 +34,10 @@ class RecordingDriver {
   // Takes work of the host for the capture that is under way; false if there is none.
   bool queue(std::function<void()> work);
 
+  // The context that was current on the calling thread at each launch, of graphs too.
+  std::vector<runtime::cuda::Context> launched_in();
+
+  int devices = 1;  // contexts of device n: n + 1
   int version = 13000, capability = 90;
   int capturing = 0;  // what stream_capturing tells
 

@@ -38,6 +38,7 @@ Program sample() {
   KernelLaunch k{KernelId(0), {{BufferId(0), 0}, {BufferId(2), 0}}, {s0}};
   k.grid[0] = Dim::ceildiv(s0, 4);
   k.block_cost = 32;
+  k.traffic = 64 * s0;
   const LibraryLaunch mm{LibraryOp::mm, {ViewId(0), ViewId(1)}, {ViewId(2)}, {}, {}};
   const OpaqueLaunch opaque{0, "aten::nonzero", {ViewId(2), ViewId(4), ViewId()}, {ViewId(3)}};
   p.segments = {Segment{SegmentKind::Replayable, {Launch{k, {0, 1}}, Launch{mm, {2}}}},

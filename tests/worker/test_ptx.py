@@ -97,7 +97,7 @@ def test_the_accesses_are_wide_and_the_arithmetic_is_exact(kernelc):
     assert "cvt.rn.bf16x2.f32" in ptx
     assert re.search(r"\.reqntid 128\b", ptx)
     assert re.search(r"(atom|red)[.\w]*\.or\.b32", ptx)
-    assert ".visible .entry poot_entry(" in ptx and ptx.count(".param .u64 .ptr") == 5
+    assert ".visible .entry poot_rows(" in ptx and ptx.count(".param .u64 .ptr") == 5
 
 
 def test_a_buffer_that_may_alias_is_read_coherently(kernelc):

@@ -1,9 +1,13 @@
 // The GPU entry of a kernel and what only a GPU has: threads, barriers, exchange within a warp.
 //
-//   .entry poot_entry(buffer pointers in order, metadata words (u64), status pointer)
+//   .entry poot_NAME(buffer pointers in order, metadata words (u64), status pointer)
+//
+// NAME is the kernel's, since profilers show it.
 //
 // One workgroup, or a cluster of them, runs one block. A buffer that nobody writes is a noalias
 // readonly parameter, which lets LLVM use the non-coherent load path.
+#include <cctype>
+
 #include "codegen/llvm/emitter.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
@@ -21,6 +25,13 @@ constexpr Intrinsic::ID kClusterCount[3] = {Intrinsic::nvvm_read_ptx_sreg_nclust
                                             Intrinsic::nvvm_read_ptx_sreg_nclusterid_y,
                                             Intrinsic::nvvm_read_ptx_sreg_nclusterid_z};
 
+std::string entry_name(const std::string& kernel) {
+  std::string name = "poot_" + kernel;
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+}
+
 }  // namespace
 
 void Emitter::emit_ptx_entry() {
@@ -32,8 +43,9 @@ void Emitter::emit_ptx_entry() {
   params.assign(buffers.size(), global);
   params.insert(params.end(), kernel_.meta_words, b_.getInt64Ty());
   params.push_back(global);
-  function_ = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), params, false),
-                                     llvm::GlobalValue::ExternalLinkage, kEntryName, module_);
+  function_ =
+      llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), params, false),
+                             llvm::GlobalValue::ExternalLinkage, entry_name(kernel_.name), module_);
   function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
   function_->setDoesNotThrow();
   function_->addFnAttr("nvvm.reqntid", std::to_string(kernel_.threads));

@@ -1,4 +1,5 @@
-"""Requests as kernels of a GPU: lowered by poot-opt, compiled by the worker, assembled by ptxas for three chips.
+"""Kernels of a GPU, compiled by the worker and assembled by ptxas for the oldest chip, for Ampere and for Hopper: every
+kind that the generators make (kinds.poot: whole programs, planned), the demo models' kernels, and single requests.
 
 What makes the kernels fast is checked in their PTX: accesses of 16 bytes, exchange within a warp, no memory of a
 thread's own; ptxas counts registers spilled.
@@ -18,11 +19,17 @@ ROOT = HERE.parents[2]
 OPT = os.environ.get("POOT_OPT", str(ROOT / "build" / "poot-opt"))
 KERNELC = os.environ.get("POOT_KERNELC") or ROOT / "poot_torch" / "bin" / "poot-kernelc"
 CHIPS = ["sm_75", "sm_80", "sm_90a"]
+
+
+def graphs_of(path):
+    return {re.match(r"graph @(\w+)", text)[1]: text for text in path.read_text().split("\n\n")}
+
+
 GRAPHS = {
-    re.match(r"graph @(\w+)", text)[1]: text
-    for path in sorted(HERE.glob("*.poot"))
-    for text in path.read_text().split("\n\n")
+    name: text for path in sorted(HERE.glob("*.poot")) if path.stem != "kinds" for name, text in graphs_of(path).items()
 }
+KINDS = graphs_of(HERE / "kinds.poot")
+MODELS = sorted((HERE.parent / "models").glob("*.poot"))
 ROWS = [name for name, text in GRAPHS.items() if "reduce_" in text]
 # Lengths that no vector divides in every row: elements one by one.
 UNALIGNED = ["unknown_length_f32"]
@@ -67,6 +74,55 @@ def ptx_of(tmp_path_factory):
         return made[name, chip]
 
     return make
+
+
+NOT_ON_A_GPU = ["# Unsupported: scan_sum: scans on a GPU"]  # positions of a mask: the importer makes others there
+
+
+def kernels_of(graph, chip, lacking=()):
+    """The kernels of a graph's plan, as KIR."""
+    text = run([OPT, "--kernels", "--target", chip, "-"], graph).stdout
+    assert set(re.findall(r"^#.*", text, re.M)) <= set(lacking)
+    return re.findall(r"^kernel .*?^}\n", text, re.M | re.S)
+
+
+def assemble(ptxas, kernelc, kernels, chip, folder):
+    """Each distinct kernel through the worker and all of them, as one file, through ptxas; what ptxas tells."""
+    text, head = [], ""
+    for i, kir in enumerate(dict.fromkeys(kernels)):
+        source = folder / f"{i}.kir"
+        source.write_text(kir)
+        ptx = run([kernelc, "--compile", source, "--target", chip]).stdout
+        head, _, body = ptx.partition(".address_size 64\n")
+        names = re.findall(r"^\.visible \.entry (\w+)|\.(?:global|shared|const) .*?(\w+)\[", body, re.M)
+        own = "|".join({first or second for first, second in names})
+        text.append(re.sub(rf"\b({own})(?=\b|_param)", lambda m, i=i: f"{m[0]}_k{i}", body))
+    (folder / "all.ptx").write_text(head + ".address_size 64\n" + "\n".join(text))
+    return run([ptxas, f"-arch={chip}", "-v", "-o", folder / "all.cubin", folder / "all.ptx"]).stderr
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", KINDS)
+def test_ptxas_accepts_every_kind(ptxas, tmp_path, name, chip):
+    kernels = kernels_of(KINDS[name], chip)
+    assert kernels
+    told = assemble(ptxas, KERNELC, kernels, chip, tmp_path)
+    assert told.count("Used ") == len(set(kernels))
+    assert "0 bytes spill stores" in told and not re.search(r"[1-9]\d* bytes spill", told)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_ptxas_accepts_the_demo_models(ptxas, tmp_path, chip):
+    kernels = [k for path in MODELS for k in kernels_of(path.read_text(), chip, NOT_ON_A_GPU)]
+    told = assemble(ptxas, KERNELC, kernels, chip, tmp_path)
+    assert told.count("Used ") == len(set(kernels)) > 50
+
+
+def test_all_kinds_of_requests_are_here():
+    """Split and whole reductions, rows, products, scatters, movement: by the names of the planned kernels."""
+    names = {re.match(r"kernel @(\w+)", k)[1] for g in KINDS.values() for k in kernels_of(g, "sm_90a")}
+    for part in ("_parts", "reduce_sum", "scatter", "copy", "matmul", "max_pool", "gather", "concat"):
+        assert any(part in name for name in names), (part, sorted(names))
 
 
 @pytest.mark.parametrize("chip", CHIPS)
