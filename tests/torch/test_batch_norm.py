@@ -10,6 +10,8 @@ from three_way import check
 def test_eagers_bits(dtype, layout):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(2, 64, 28, 28, generator=generator).to(dtype).contiguous(memory_format=layout)
+    if x.device.type != "cpu":
+        pytest.skip("eager's kernels of a GPU round otherwise")
     mean, weight, bias = (torch.randn(64, generator=generator) for _ in range(3))
     variance = torch.rand(64, generator=generator) + 0.3
 
