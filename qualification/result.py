@@ -60,14 +60,16 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def _of_backward(graphs: list[Any]) -> str:
-    counts: collections.Counter[str] = collections.Counter()
+def _of_backward(result: Result, graphs: list[Any]) -> None:
     found = [g for g in graphs if g.kind == "backward"]
+    counts: collections.Counter[str] = collections.Counter()
     for g in found:
         counts.update(g.classes())
+    result.backward_counts = dict(counts)
     if any(g.fallbacks for g in found) or counts["fallback"]:
-        return "fallback"
-    return "library" if counts["library"] else "generated" if found else ""
+        result.backward = "fallback"
+    else:
+        result.backward = "library" if counts["library"] else "generated" if found else ""
 
 
 def classify(result: Result) -> None:
@@ -75,13 +77,9 @@ def classify(result: Result) -> None:
     import poot_torch
 
     report = poot_torch.last_report()
-    result.backward = _of_backward(report.graphs)
     result.fallbacks = [[f.op, f.reason] for f in report.fallbacks]
     result.counts = dict(report.totals()["classes"])
-    backward = collections.Counter[str]()
-    for graph in report.graphs:
-        backward.update(graph.classes() if graph.kind == "backward" else {})
-    result.backward_counts = dict(backward)
+    _of_backward(result, report.graphs)
     reasons = [r.break_reason for r in report.regions if r.break_reason]
     result.breaks = len(reasons)
     why = report.eager_frames[0]["reason"] if report.eager_frames else "no tensor work reaches a backend"

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from qualification import coverage, sweep, table
+from qualification import breaks, coverage, sweep, table
+from qualification.case_worker import without_folders
 from qualification.cases import Group, narrowed
 
 SUITES = ("modules", "optimizers", "models", "training", "mutation", "dynamic", "breaks")
@@ -80,3 +81,8 @@ def test_narrowing():
         Group("norm.inf", "f32", "grad", 3),
     ]
     assert narrowed(groups, dtypes=["f32"], modes=["static"]) == groups[:1]
+
+
+def test_answers_name_no_folder_of_this_machine():
+    told = f"break at {breaks.__file__}:7 and /opt/x/site-packages/transformers/a.py:1, a/b of 3/4"
+    assert without_folders(told) == "break at qualification/breaks.py:7 and transformers/a.py:1, a/b of 3/4"
