@@ -1,5 +1,4 @@
-// Captures of what torch and poot queue together, through torch's own CUDAGraph: it routes memory
-// that libraries take meanwhile to a pool of the graph's.
+// Torch's part in captures of what torch and poot queue together.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,8 +9,14 @@
 
 namespace poot::binding {
 
-// Begins a capture on a side stream of the device, which is torch's current one of this thread
-// until the capture ends. Throws DeviceError. The GIL is taken while Python is asked, no longer.
-std::unique_ptr<runtime::cuda::GraphCapture> begin_capture(c10::Device device, bool lasting);
+// A pool of torch's allocator, one for each stream that anybody holds it for: here, the stream that
+// is current. Throws DeviceError. This and begin_capture() take the GIL while Python is asked, no
+// longer.
+std::shared_ptr<runtime::QueueMemory> capture_pool(c10::Device device);
+
+// Until the scope ends, a side stream of the device is torch's current one of this thread, and what
+// the thread allocates comes from the pool. Throws DeviceError.
+std::unique_ptr<runtime::cuda::CaptureScope> begin_capture(c10::Device device,
+                                                           runtime::QueueMemory& pool);
 
 }  // namespace poot::binding

@@ -44,8 +44,9 @@ class TorchOwner final : public cuda::Owner {
     std::lock_guard lock(mutex_);
     return handles_[id] = reinterpret_cast<cuda::Stream>(raw);
   }
-  std::unique_ptr<cuda::GraphCapture> begin_capture(bool lasting) override {
-    return binding::begin_capture(device_, lasting);
+  std::shared_ptr<runtime::QueueMemory> capture_memory() override { return capture_pool(device_); }
+  std::unique_ptr<cuda::CaptureScope> begin_capture(runtime::QueueMemory& memory) override {
+    return binding::begin_capture(device_, memory);
   }
 
  private:

@@ -66,16 +66,18 @@ Captures::Captures(const Entry& entry, Capturer& capturer) : entry_(entry), capt
   }
 }
 
-std::unique_lock<std::mutex> Captures::begin(std::span<const CallArg> args) {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || plans_ > kMostPlans) return {};
+Captures::Turn Captures::begin(std::span<const CallArg> args) {
+  Turn turn{std::unique_lock(mutex_, std::try_to_lock), {}};
+  if (!turn || plans_ > kMostPlans) return {};
   const QueueState queue = capturer_.queue();
   if (queue.recorded) return {};
   note(args);
   if (calls_++ < kCallsBefore) return {};
   if (!planned_) plan();
   if (stretches_.empty() || queue.id != queue_) return {};
-  return lock;
+  turn.use = memory_->use(lasting_);
+  if (!turn.use) return {};
+  return turn;
 }
 
 // Recordings hold the addresses that the arenas had when the first was made. Arenas that come at
@@ -104,6 +106,7 @@ void Captures::Stretch::forget() {
   refused = false;
   fixed.clear();
   made.clear();
+  held.clear();
   kernels.clear();
 }
 
@@ -148,24 +151,35 @@ bool Captures::capturable(const BoundCall& call, const Stretch& stretch) const {
   return true;
 }
 
+std::shared_ptr<QueueMemory> Captures::queue_memory() const {
+  try {
+    return capturer_.memory();
+  } catch (const std::exception&) {
+    return nullptr;  // by step
+  }
+}
+
 void Captures::plan() {
   stretches_.clear();
   planned_ = true;
+  lasting_ = false;
   places_.reset();
   if (++plans_ > kMostPlans) {
     kept_.reset();
     return;
   }
   queue_ = capturer_.queue().id;
+  memory_ = queue_memory();
+  if (!memory_) return;
   auto now = std::make_unique<Stretch>();
   bool calls = false;
   // Ends the stretch before step i; the next begins with step `first`.
   const auto close = [&](size_t i, size_t first) {
     now->last = i;
-    now->lasting = std::any_of(now->made.begin(), now->made.end(), [&](const auto& made) {
-      return !released(made.first, now->first, i);
-    });
+    for (const auto& [buffer, _] : now->made)
+      if (!released(buffer, now->first, i)) now->lasting.push_back(buffer);
     now->made.clear();
+    lasting_ |= !now->lasting.empty();
     if (calls) stretches_.push_back(std::move(now));
     now = std::make_unique<Stretch>();
     now->first = first;
@@ -228,7 +242,8 @@ void Captures::capture(Stretch& s, Run& run) {
                        }});
   }
   try {
-    s.recording = capturer_.capture(steps, run.slots(), s.lasting);
+    s.recording = capturer_.capture(steps, run.slots(), *memory_);
+    for (const uint32_t b : s.lasting) s.held.push_back(run.surrender(b));
   } catch (const std::exception&) {
     s.recording = nullptr;  // by step, which tells what is wrong with the call itself
   }

@@ -7,6 +7,11 @@
 // differs, and wherever the call's work goes to another queue or is recorded by the host itself,
 // steps run one by one, as if nothing had been captured. Arenas are taken for each call, and come
 // at the same addresses as a rule; where they do not, the entry keeps its own from then on.
+//
+// All entries of a queue share the memory that libraries take in captures. What a stretch leaves
+// for later steps is held, so that no later capture is given its place. An earlier capture may have
+// scratch there; of this entry that is a stretch which has run by then, since stretches are
+// captured in their order, and of others it is kept from running (QueueMemory::Use).
 #pragma once
 
 #include <atomic>
@@ -31,9 +36,15 @@ class Captures {
   // Whether there is anything to capture.
   static bool worth(const Entry& entry);
 
-  // Takes note of a call. The lock is held where it runs through arenas() and run(); not held where
-  // it runs by itself.
-  std::unique_lock<std::mutex> begin(std::span<const CallArg> args);
+  // A call's right to run through arenas() and run(), until it goes. Without it, the call runs by
+  // itself.
+  struct Turn {
+    std::unique_lock<std::mutex> lock;
+    QueueMemory::Use use;
+    explicit operator bool() const { return lock.owns_lock(); }
+  };
+  // Takes note of a call.
+  Turn begin(std::span<const CallArg> args);
   bool keeps_arenas() const { return kept_.has_value(); }
   // The arenas of this call: `fresh`, or those that the entry keeps.
   CallArenas& arenas(CallArenas& fresh);
@@ -46,7 +57,10 @@ class Captures {
     // Buffers that its calls touch but did not return, and what they returned, with addresses.
     std::vector<std::pair<uint32_t, Address>> fixed, made;
     std::vector<uint32_t> kernels;
-    bool lasting = false;  // something that it made is read behind it
+    // Buffers that it makes and that are read behind it, and what holds their memory: other
+    // recordings cannot be given it.
+    std::vector<uint32_t> lasting;
+    std::vector<HostTensor> held;
     bool refused = false;
     Fault fault;
     std::unique_ptr<const Recording> recording;
@@ -61,6 +75,7 @@ class Captures {
   };
 
   void note(std::span<const CallArg> args);
+  std::shared_ptr<QueueMemory> queue_memory() const;
   void plan();
   bool capturable(const BoundCall& call, const Stretch& stretch) const;
   bool fixed_place(uint32_t buffer, const Stretch& stretch) const;
@@ -76,6 +91,8 @@ class Captures {
   uint32_t calls_ = 0, plans_ = 0;
   uint64_t queue_ = 0;
   bool planned_ = false;
+  bool lasting_ = false;                 // some stretch has something lasting
+  std::shared_ptr<QueueMemory> memory_;  // outlives the recordings
   std::optional<Places> places_, last_;  // of the arenas: in recordings, in the last call
   uint32_t arena_moves_ = 0;
   std::optional<CallArenas> kept_;

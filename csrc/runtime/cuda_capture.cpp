@@ -1,6 +1,8 @@
 // Captures: launches and the host's own work on one stream become one graph. The host's work is
 // fixed in it; of each launch the node that the stream ended with right after it is kept, so that
 // replays patch its buffers as they do in graphs of launches alone.
+#include <utility>
+
 #include "runtime/cuda_current.h"
 #include "runtime/cuda_device.h"
 #include "runtime/cuda_recording.h"
@@ -26,6 +28,33 @@ const CudaRecording& own(const CudaDevice& device, const Recording& recording) {
   if (&recording.device() != &device) throw DeviceError("capture of another device's recording");
   return static_cast<const CudaRecording&>(recording);
 }
+
+// A stream is captured from begin to end; what goes before its end gives the capture up.
+class StreamCapture {
+ public:
+  StreamCapture(const Driver& driver, Stream stream) : driver_(driver), stream_(stream) {
+    driver_.check(driver_.capture_begin(stream_, kUnsafeOfThisThread), "beginning a capture");
+  }
+  ~StreamCapture() {
+    if (!stream_) return;
+    Graph given_up = nullptr;
+    driver_.capture_end(stream_, &given_up);
+    if (given_up) driver_.graph_destroy(given_up);
+  }
+  StreamCapture(const StreamCapture&) = delete;
+  StreamCapture& operator=(const StreamCapture&) = delete;
+
+  Graph end() {
+    Graph graph = nullptr;
+    driver_.check(driver_.capture_end(std::exchange(stream_, nullptr), &graph), "ending a capture");
+    if (!graph) throw DeviceError("a capture was given up by what it captured");
+    return graph;
+  }
+
+ private:
+  const Driver& driver_;
+  Stream stream_;
+};
 
 }  // namespace
 
@@ -55,34 +84,42 @@ GraphNode CudaDevice::queue_captured(const CudaLaunch& l, std::vector<uint64_t>&
   return *last;
 }
 
+std::shared_ptr<QueueMemory> CudaDevice::memory() {
+  const Current current(driver_, context_);
+  return owner_->capture_memory();
+}
+
 std::unique_ptr<const Recording> CudaDevice::capture(std::span<const CaptureStep> steps,
-                                                     std::span<const Address> slots, bool lasting) {
+                                                     std::span<const Address> slots,
+                                                     QueueMemory& memory) {
   auto r = std::make_unique<CudaRecording>(*this);
   for (const CaptureStep& s : steps)
     if (s.recording) append(*r, own(*this, *s.recording));
   const Current current(driver_, context_);
   take_status(*r);
-  std::unique_ptr<GraphCapture> capture = owner_->begin_capture(lasting);
-  if (!capture) return nullptr;
   ReplayGraph g;
   g.words = r->words;
-  size_t next = 0, buffer = 0;
-  for (const CaptureStep& s : steps) {
-    if (!s.recording) {
-      s.work();
-      continue;
+  {
+    const std::unique_ptr<CaptureScope> scope = owner_->begin_capture(memory);
+    StreamCapture captured(driver_, scope->stream());
+    size_t next = 0, buffer = 0;
+    for (const CaptureStep& s : steps) {
+      if (!s.recording) {
+        s.work();
+        continue;
+      }
+      for (size_t n = own(*this, *s.recording).launches.size(); n > 0; --n) {
+        const CudaLaunch& l = r->launches[next++];
+        for (uint32_t i = 0; i < l.buffers; ++i)
+          g.words[l.first + i] = reinterpret_cast<uint64_t>(resolve(r->buffers[buffer++], slots));
+        g.nodes.push_back(queue_captured(l, g.words, scope->stream()));
+      }
     }
-    for (size_t n = own(*this, *s.recording).launches.size(); n > 0; --n) {
-      const CudaLaunch& l = r->launches[next++];
-      for (uint32_t i = 0; i < l.buffers; ++i)
-        g.words[l.first + i] = reinterpret_cast<uint64_t>(resolve(r->buffers[buffer++], slots));
-      g.nodes.push_back(queue_captured(l, g.words, capture->stream()));
-    }
+    g.graph = captured.end();
   }
-  g.graph = capture->end();
-  driver_.check(driver_.graph_instantiate(&g.exec, g.graph, 0), "instantiating a captured graph");
-  r->capture = std::move(capture);
+  instantiate(g);
   r->graph = std::move(g);
+  r->captured = true;
   return r;
 }
 

@@ -58,6 +58,10 @@ void DriverOwner::free(Address address) {
   driver_.memory_free(pointer(address));
 }
 
+std::unique_ptr<CaptureScope> DriverOwner::begin_capture(QueueMemory&) {
+  throw DeviceError("nothing to capture: the device's memory is the driver's");
+}
+
 CudaDevice::CudaDevice(const Driver& driver, int ordinal, std::unique_ptr<Owner> owner)
     : driver_(driver),
       owner_(std::move(owner)),

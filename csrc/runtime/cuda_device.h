@@ -17,16 +17,12 @@
 
 namespace poot::runtime::cuda {
 
-// What the owner's and the device's work on `stream()` becomes between begin_capture() and end():
-// a graph, which lives as long as the object, as does memory that the owner's libraries took
-// meanwhile. That memory is the graph's alone where `lasting`; otherwise all such graphs of one
-// stream share it, none of which needs it beyond a launch. An object that goes before end() gives
-// the capture up.
-class GraphCapture {
+// While it lives, the owner's work of the calling thread goes to `stream()`, which may be captured,
+// and takes its memory from what the scope was made with.
+class CaptureScope {
  public:
-  virtual ~GraphCapture() = default;
+  virtual ~CaptureScope() = default;
   virtual Stream stream() = 0;
-  virtual Graph end() = 0;  // once; throws DeviceError if something could not be captured
 };
 
 // What the device asks of whoever owns the GPU. Called with the device's context current.
@@ -36,8 +32,10 @@ class Owner {
   virtual Address allocate(uint64_t bytes) = 0;  // at least 256-byte aligned; throws
   virtual void free(Address address) = 0;
   virtual Stream stream() = 0;  // the calling thread's current one
-  // Null where the owner has no work to capture; throws DeviceError. `lasting`: see GraphCapture.
-  virtual std::unique_ptr<GraphCapture> begin_capture(bool /*lasting*/) { return nullptr; }
+  // See Capturer::memory. Null where the owner has no work to capture; throws DeviceError.
+  virtual std::shared_ptr<QueueMemory> capture_memory() { return nullptr; }
+  // Of memory that capture_memory() gave. Throws DeviceError.
+  virtual std::unique_ptr<CaptureScope> begin_capture(QueueMemory& memory) = 0;
 };
 
 // Memory of the driver, default stream.
@@ -47,6 +45,7 @@ class DriverOwner final : public Owner {
   Address allocate(uint64_t bytes) override;
   void free(Address address) override;
   Stream stream() override { return nullptr; }
+  std::unique_ptr<CaptureScope> begin_capture(QueueMemory& memory) override;
 
  private:
   const Driver& driver_;
@@ -55,6 +54,7 @@ class DriverOwner final : public Owner {
 struct LoadedModule;
 struct CudaLaunch;
 struct CudaRecording;
+struct ReplayGraph;
 
 class CudaDevice final : public Device, public Capturer {
  public:
@@ -81,8 +81,10 @@ class CudaDevice final : public Device, public Capturer {
   void wait(Event event) override;
 
   QueueState queue() override;
+  std::shared_ptr<QueueMemory> memory() override;
   std::unique_ptr<const Recording> capture(std::span<const CaptureStep> steps,
-                                           std::span<const Address> slots, bool lasting) override;
+                                           std::span<const Address> slots,
+                                           QueueMemory& memory) override;
 
  private:
   friend struct CudaRecording;
@@ -91,6 +93,8 @@ class CudaDevice final : public Device, public Capturer {
   void run_launches(const CudaRecording& r, std::vector<uint64_t>& words, Stream stream);
   void run_graph(const CudaRecording& r, std::vector<uint64_t>& words, Stream stream);
   void build_graph(const CudaRecording& r, std::vector<uint64_t>& words);
+  void add_kernels(ReplayGraph& g, const CudaRecording& r, std::vector<uint64_t>& words);
+  void instantiate(ReplayGraph& g);
   void take_status(CudaRecording& r);
   GraphNode queue_captured(const CudaLaunch& launch, std::vector<uint64_t>& words, Stream stream);
   bool take_fault(const CudaRecording& recording, Fault& fault);

@@ -39,6 +39,9 @@ inline void* const kParamBuffer = reinterpret_cast<void*>(1);
 inline void* const kParamBytes = reinterpret_cast<void*>(2);
 inline void* const kParamEnd = nullptr;
 
+// CUstreamCaptureMode: what a thread may not ask of the driver while it captures.
+enum CaptureMode : int { kUnsafeOfThisThread = 1, kNothingRefused = 2 };
+
 enum Code : Status {
   kInvalidValue = 1,
   kOutOfMemory = 2,

@@ -21,7 +21,7 @@ struct CudaLaunch {
 };
 
 // Kernel nodes in a row, each behind the one before. The graph lives as long as what was made of
-// it: nodes are patched through it. Of a capture, it is the capture's.
+// it: nodes are patched through it.
 struct ReplayGraph {
   Graph graph = nullptr;
   GraphExec exec = nullptr;
@@ -41,7 +41,7 @@ struct CudaRecording final : Recording {
   StatusWords status;           // by launch
   std::vector<std::shared_ptr<const LoadedModule>> modules;
 
-  std::unique_ptr<GraphCapture> capture;
+  bool captured = false;
   mutable std::mutex mutex;  // the graph
   mutable uint32_t replays = 0;
   mutable ReplayGraph graph;

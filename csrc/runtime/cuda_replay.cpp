@@ -46,8 +46,11 @@ void CudaDevice::forget(const CudaRecording& recording) {
   }
   if (!recording.graph.exec) return;
   const Current current(driver_, context_, std::nothrow);
+  int mode = kNothingRefused;  // the thread may be amid a capture
+  const bool exchanged = driver_.capture_mode(&mode) == 0;
   driver_.graph_exec_destroy(recording.graph.exec);
-  if (!recording.capture) driver_.graph_destroy(recording.graph.graph);
+  driver_.graph_destroy(recording.graph.graph);
+  if (exchanged) driver_.capture_mode(&mode);
 }
 
 bool CudaDevice::take_fault(const CudaRecording& recording, Fault& fault) {
@@ -61,7 +64,7 @@ bool CudaDevice::take_fault(const CudaRecording& recording, Fault& fault) {
 void CudaDevice::replay(const Recording& recording, std::span<const Address> slots, Fault& fault) {
   if (&recording.device() != this) throw DeviceError("replay of another device's recording");
   const auto& r = static_cast<const CudaRecording&>(recording);
-  if (r.launches.empty() && !r.capture) return;
+  if (r.launches.empty() && !r.captured) return;
   if (r.status.any()) [[unlikely]] {
     std::lock_guard lock(mutex_);
     if (take_fault(r, fault)) return;
@@ -80,7 +83,7 @@ void CudaDevice::run(const CudaRecording& r, std::span<const Address> slots) {
   for (const CudaLaunch& l : r.launches)
     for (uint32_t i = 0; i < l.buffers; ++i)
       words[l.first + i] = reinterpret_cast<uint64_t>(resolve(*buffer++, slots));
-  if (r.capture) {
+  if (r.captured) {
     const std::lock_guard lock(r.mutex);
     return run_graph(r, words, stream);
   }
@@ -119,9 +122,19 @@ void CudaDevice::run_graph(const CudaRecording& r, std::vector<uint64_t>& words,
 
 void CudaDevice::build_graph(const CudaRecording& r, std::vector<uint64_t>& words) {
   ReplayGraph g;
+  g.words = words;
   driver_.check(driver_.graph_create(&g.graph, 0), "making a graph");
-  const auto end = [this](Graph* p) { driver_.graph_destroy(*p); };
-  std::unique_ptr<Graph, decltype(end)> unfinished(&g.graph, end);
+  try {
+    add_kernels(g, r, words);
+  } catch (...) {
+    driver_.graph_destroy(g.graph);
+    throw;
+  }
+  instantiate(g);
+  r.graph = std::move(g);
+}
+
+void CudaDevice::add_kernels(ReplayGraph& g, const CudaRecording& r, std::vector<uint64_t>& words) {
   for (const CudaLaunch& l : r.launches) {
     Packed packed(words.data() + l.first, l.words);
     const KernelNode n = node(l, packed);
@@ -132,10 +145,13 @@ void CudaDevice::build_graph(const CudaRecording& r, std::vector<uint64_t>& word
         "adding a kernel to a graph");
     g.nodes.push_back(made);
   }
-  driver_.check(driver_.graph_instantiate(&g.exec, g.graph, 0), "instantiating a graph");
-  g.words = words;
-  unfinished.release();
-  r.graph = std::move(g);
+}
+
+// Where it fails the graph is gone.
+void CudaDevice::instantiate(ReplayGraph& g) {
+  const Status status = driver_.graph_instantiate(&g.exec, g.graph, 0);
+  if (status != 0) driver_.graph_destroy(g.graph);
+  driver_.check(status, "instantiating a graph");
 }
 
 }  // namespace poot::runtime::cuda

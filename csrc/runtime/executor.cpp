@@ -142,7 +142,7 @@ void Executor::run(std::span<const CallArg> args, std::span<CallResult> results)
   const Watch watch = impl_->host.watched();
   const Entry& entry = watch == Watch::Launches ? impl_->apart(*kept) : kept->entry;
   Run run(p, entry, impl_->host, impl_->device, impl_->constants, watch != Watch::Nothing);
-  std::unique_lock<std::mutex> captured;
+  Captures::Turn captured;
   if (kept->captures && watch != Watch::Launches) captured = kept->captures->begin(args);
   CallArenas fresh;
   if (!captured || !kept->captures->keeps_arenas()) fresh = impl_->lease(entry);

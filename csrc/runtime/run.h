@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "program/program.h"
@@ -42,6 +43,7 @@ class Run {
   void set_address(uint32_t buffer, Address a) { base_[buffer] = a; }
   // Gives up the memory but keeps its address.
   void disown(uint32_t buffer) { owned_[buffer] = {}; }
+  HostTensor surrender(uint32_t buffer) { return std::exchange(owned_[buffer], {}); }
 
  private:
   void run_step(const BoundStep& step);

@@ -16,39 +16,60 @@ namespace poot::runtime {
 
 using testing::RecordingDriver;
 
-// Captures into a graph of the recording driver.
-class RecorderCapture final : public cuda::GraphCapture {
+// What the owner of a device's memory was asked for, and what it is told to do.
+class CapturePool;
+struct Memory {
+  uint64_t live = 0, peak = 0;       // bytes, of the device and of results
+  bool move = false;                 // freed memory is not given again
+  CapturePool* capturing = nullptr;  // where library calls take their memory now
+  int pools = 0;                     // made so far
+  uint64_t taken = 0, held = 0;      // bytes of pools: ever taken anew, given out now
+  void add(uint64_t bytes) { peak = std::max(peak, live += bytes); }
+};
+
+// As torch's pools: what was given up serves later captures.
+class CapturePool final : public QueueMemory {
  public:
-  explicit RecorderCapture(RecordingDriver& recorder) : recorder_(recorder) {
-    recorder_.begin_capture();
-  }
-  ~RecorderCapture() override {
-    if (!ended_) recorder_.end_capture();
-  }
-  cuda::Stream stream() override { return RecordingDriver::kCaptureStream; }
-  cuda::Graph end() override {
-    ended_ = true;
-    return recorder_.end_capture();
+  explicit CapturePool(Memory& memory) : memory_(memory) { ++memory_.pools; }
+  std::shared_ptr<void> take(size_t bytes) {
+    std::vector<void*>& idle = (*idle_)[bytes];
+    void* p = nullptr;
+    if (idle.empty()) {
+      p = blocks_.emplace_back(std::malloc(bytes), &std::free).get();
+      memory_.taken += bytes;
+    } else {
+      p = idle.back();
+      idle.pop_back();
+    }
+    memory_.held += bytes;
+    return {p, [this, bytes, known = idle_](void* block) {
+              memory_.held -= bytes;
+              (*known)[bytes].push_back(block);
+            }};
   }
 
  private:
-  RecordingDriver& recorder_;
-  bool ended_ = false;
+  Memory& memory_;
+  std::vector<std::unique_ptr<void, void (*)(void*)>> blocks_;
+  std::shared_ptr<std::map<size_t, std::vector<void*>>> idle_ =
+      std::make_shared<std::map<size_t, std::vector<void*>>>();
 };
 
-// What the owner of a device's memory was asked for, and what it is told to do.
-struct Memory {
-  uint64_t live = 0, peak = 0;  // bytes, of the device and of results
-  bool move = false;            // freed memory is not given again
-  std::vector<bool> lasting;    // of each capture
-  void add(uint64_t bytes) { peak = std::max(peak, live += bytes); }
+class RecorderScope final : public cuda::CaptureScope {
+ public:
+  RecorderScope(Memory& memory, CapturePool& pool) : memory_(memory) { memory_.capturing = &pool; }
+  ~RecorderScope() override { memory_.capturing = nullptr; }
+  cuda::Stream stream() override { return RecordingDriver::kCaptureStream; }
+
+ private:
+  Memory& memory_;
 };
 
 // Caches what is freed, as torch's allocator does: the same sizes come at the same addresses.
 class CapturingOwner final : public cuda::Owner {
  public:
   CapturingOwner(RecordingDriver& recorder, cuda::Stream& stream, Memory& memory)
-      : recorder_(recorder), driver_(recorder.table()), stream_(stream), memory_(memory) {}
+      : driver_(recorder.table()), stream_(stream), memory_(memory) {}
   ~CapturingOwner() override {
     for (const auto& [address, bytes] : sizes_) driver_.free(address);
   }
@@ -70,18 +91,23 @@ class CapturingOwner final : public cuda::Owner {
     idle_[sizes_.at(address)].push_back(address);
   }
   cuda::Stream stream() override { return stream_; }
-  std::unique_ptr<cuda::GraphCapture> begin_capture(bool lasting) override {
-    memory_.lasting.push_back(lasting);
-    return std::make_unique<RecorderCapture>(recorder_);
+  std::shared_ptr<QueueMemory> capture_memory() override {
+    if (auto pool = pools_[stream_].lock()) return pool;
+    auto pool = std::make_shared<CapturePool>(memory_);
+    pools_[stream_] = pool;
+    return pool;
+  }
+  std::unique_ptr<cuda::CaptureScope> begin_capture(QueueMemory& pool) override {
+    return std::make_unique<RecorderScope>(memory_, static_cast<CapturePool&>(pool));
   }
 
  private:
-  RecordingDriver& recorder_;
   cuda::DriverOwner driver_;
   cuda::Stream& stream_;
   Memory& memory_;
   std::map<uint64_t, std::vector<Address>> idle_;
   std::map<Address, uint64_t> sizes_;
+  std::map<cuda::Stream, std::weak_ptr<CapturePool>> pools_;
 };
 
 // mm doubles its first operand, into the result; convolution does so in memory of its own.
@@ -103,14 +129,18 @@ class LibraryHost final : public CountingHost {
   void library_call_owned(program::LibraryOp, std::span<const TensorRef> in,
                           std::span<HostTensor> outs, std::span<const int64_t>,
                           std::span<const double>) override {
-    auto* data =
-        static_cast<int64_t*>(MallocHost::allocate(static_cast<size_t>(in[0].sizes[0]) * 8));
-    outs[0].data = data;
-    // What a capture took stays: the graph's pool keeps it.
-    pool_.emplace_back(data, &std::free);
-    outs[0].owner = std::shared_ptr<void>(data, [](void*) {});
-    queue(in[0], data);
+    const size_t bytes = static_cast<size_t>(in[0].sizes[0]) * 8;
+    outs[0].owner = memory_.capturing ? memory_.capturing->take(bytes) : own(bytes);
+    outs[0].data = outs[0].owner.get();
+    queue(in[0], static_cast<int64_t*>(outs[0].data));
   }
+  void opaque_call(uint32_t, std::span<const TensorRef> in, std::span<const int64_t>,
+                   std::span<HostTensor> outs) override {
+    if (meanwhile) meanwhile();
+    outs[0].owner = own(static_cast<size_t>(in[0].sizes[0]) * 8);
+    outs[0].data = outs[0].owner.get();
+  }
+  std::function<void()> meanwhile;  // in opaque calls
   int calls = 0;
   bool fails_in_captures = false;
 
@@ -125,9 +155,9 @@ class LibraryHost final : public CountingHost {
     if (!recorder_.queue(work)) return work();
     if (fails_in_captures) throw DeviceError("not in a capture");
   }
+  static std::shared_ptr<void> own(size_t bytes) { return {std::malloc(bytes), &std::free}; }
   RecordingDriver& recorder_;
   Memory& memory_;
-  std::vector<std::unique_ptr<void, void (*)(void*)>> pool_;
 };
 
 inline constexpr int64_t kSize = 4;
@@ -147,25 +177,49 @@ inline program::Launch plus_one(uint32_t from, uint32_t to, int64_t n) {
   return {k, {}};
 }
 
-// y = conv(mm(x + 1) + 1) + 1 over n numbers, and mm of the second argument where `of_argument`.
-inline Program around_products(bool of_argument, int64_t n = kSize) {
+inline Program of_buffers(std::vector<program::Buffer> buffers, uint32_t result, int64_t n) {
   Program p;
-  p.name = "around_products";
   p.args = {vector_of(n), vector_of(n)};
-  p.buffers = {fixed(BufferClass::Input, 0, 0, 0, n), fixed(BufferClass::Input, 1, 1, 1, n),
-               fixed(BufferClass::Arena, 0, 0, 1, n), fixed(BufferClass::Arena, 0, 1, 2, n),
-               fixed(BufferClass::Arena, 0, 2, 3, n), fixed(BufferClass::Owned, 0, 3, 4, n),
-               fixed(BufferClass::Output, 0, 4, 4, n)};
+  p.buffers = std::move(buffers);
   for (uint32_t b = 0; b < p.buffers.size(); ++b)
     p.views.push_back({BufferId(b), DType::I64, {n}, {1}, 0});
   const std::string kir = testing::add_meta_kir();
   p.kernels = {{"add_meta", kir, content_hash(kir), 2, 1}};
+  p.results = {program::ResultView{ViewId(result)}};
+  return p;
+}
+
+// y = conv(mm(x + 1) + 1) + 1 over n numbers, and mm of the second argument where `of_argument`.
+inline Program around_products(bool of_argument, int64_t n = kSize) {
+  Program p = of_buffers(
+      {fixed(BufferClass::Input, 0, 0, 0, n), fixed(BufferClass::Input, 1, 1, 1, n),
+       fixed(BufferClass::Arena, 0, 0, 1, n), fixed(BufferClass::Arena, 0, 1, 2, n),
+       fixed(BufferClass::Arena, 0, 2, 3, n), fixed(BufferClass::Owned, 0, 3, 4, n),
+       fixed(BufferClass::Output, 0, 4, 4, n)},
+      6, n);
+  p.name = "around_products";
   p.segments = {{program::SegmentKind::Replayable,
                  {plus_one(0, 2, n), product(program::LibraryOp::mm, of_argument ? 1 : 2, 3),
                   plus_one(3, 4, n)}},
                 {program::SegmentKind::Live, {product(program::LibraryOp::convolution, 4, 5)}},
                 {program::SegmentKind::Replayable, {plus_one(5, 6, n)}}};
-  p.results = {program::ResultView{ViewId(6)}};
+  return p;
+}
+
+// y = conv(x + 1) + 1, with an opaque call before the last addition: the convolution's result
+// outlives the recording that it is made in.
+inline Program around_a_call(int64_t n = kSize) {
+  Program p = of_buffers(
+      {fixed(BufferClass::Input, 0, 0, 0, n), fixed(BufferClass::Input, 1, 1, 1, n),
+       fixed(BufferClass::Arena, 0, 0, 1, n), fixed(BufferClass::Owned, 0, 1, 3, n),
+       fixed(BufferClass::Owned, 0, 2, 2, n), fixed(BufferClass::Output, 0, 3, 3, n)},
+      5, n);
+  p.name = "around_a_call";
+  p.segments = {{program::SegmentKind::Replayable, {plus_one(0, 2, n)}},
+                {program::SegmentKind::Live,
+                 {product(program::LibraryOp::convolution, 2, 3),
+                  {program::OpaqueLaunch{0, "test", {ViewId(3)}, {ViewId(4)}}, {}}}},
+                {program::SegmentKind::Replayable, {plus_one(3, 5, n)}}};
   return p;
 }
 

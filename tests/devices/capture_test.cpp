@@ -168,14 +168,87 @@ TEST_F(Capture, LateResultsComeAfterTheArenaIsGivenBack) {
     EXPECT_EQ(calls[calls.size() - 2], "graph_launch");
     EXPECT_TRUE(calls.back().starts_with("launch ")) << "behind the graph: into the new result";
   }
-  EXPECT_EQ(memory_.lasting, std::vector<bool>{true}) << "the convolution's result is read later";
+  EXPECT_EQ(memory_.held, uint64_t{bytes}) << "the convolution's result is read later";
 }
 
-TEST_F(Capture, MemoryThatNothingReadsAfterTheGraphIsShared) {
-  const auto e = make(false);
+TEST_F(Capture, OfAQueueShareTheMemoryThatNothingReadsAfterThem) {
   Vector x(kSize), w(kSize);
-  for (int i = 0; i < 4; ++i) run(*e, x, w, false);
-  EXPECT_EQ(memory_.lasting, std::vector<bool>{false});
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (int n = 0; n < 3; ++n) {
+    executors.push_back(make(false));
+    for (int i = 0; i < 4; ++i) run(*executors.back(), x, w, false);
+  }
+  for (const auto& e : executors) EXPECT_EQ(run(*e, x, w, false).back(), "graph_launch");
+  EXPECT_EQ(memory_.pools, 1);
+  EXPECT_EQ(memory_.taken, 8u * kSize);
+  EXPECT_EQ(memory_.held, 0u);
+  stream_ = reinterpret_cast<cuda::Stream>(3);
+  const auto other = make(false);
+  for (int i = 0; i < 4; ++i) run(*other, x, w, false);
+  EXPECT_EQ(memory_.pools, 2);
+  executors.clear();
+  stream_ = nullptr;
+  const auto later = make(false);
+  for (int i = 0; i < 4; ++i) run(*later, x, w, false);
+  EXPECT_EQ(memory_.pools, 3) << "nobody held the first pool";
+}
+
+// What a recording leaves to later steps is written where an older recording has its scratch, which
+// therefore does not run until it was read.
+TEST_F(Capture, WhatOutlivesARecordingIsNotOverwritten) {
+  Vector x(kSize), w(kSize), other(kSize, 50);
+  const auto older = make(false), younger = make(false), outer = make(around_a_call());
+  for (int i = 0; i < 4; ++i) run(*older, x, w, false);
+  EXPECT_EQ(memory_.held, 0u);
+  const auto call_outer = [&](bool within) {
+    const CallArg args[] = {x.arg(), w.arg()};
+    std::vector<CallResult> results(1);
+    std::vector<std::string> inner;
+    host_.meanwhile = [&] {
+      if (within) inner = run(*older, other, w, false);
+    };
+    outer->run(args, results);
+    for (int64_t i = 0; i < kSize; ++i) EXPECT_EQ(values(results[0])[i], 2 * (x.data[i] + 1) + 1);
+    return inner;
+  };
+  for (int i = 0; i < 4; ++i) call_outer(false);
+  EXPECT_EQ(memory_.held, 8u * kSize);
+  EXPECT_EQ(memory_.taken, 8u * kSize) << "the older recording's scratch";
+  EXPECT_EQ(call_outer(true), std::vector<std::string>(3, "launch " + kNode)) << "by step";
+  EXPECT_EQ(run(*older, other, w, false).back(), "graph_launch") << "afterwards";
+  for (int i = 0; i < 4; ++i) run(*younger, x, w, false);
+  EXPECT_EQ(memory_.taken, 16u * kSize) << "the younger recording has scratch of its own";
+}
+
+TEST_F(Capture, MemoryIsUsedByOneAloneOrByMany) {
+  CapturePool pool(memory_);
+  {
+    const auto first = pool.use(false), second = pool.use(false);
+    EXPECT_TRUE(first && second);
+    EXPECT_FALSE(pool.use(true));
+  }
+  auto alone = pool.use(true);
+  EXPECT_TRUE(alone);
+  EXPECT_FALSE(pool.use(true));
+  EXPECT_FALSE(pool.use(false));
+  const auto moved = std::move(alone);
+  EXPECT_FALSE(pool.use(false));
+  alone = {};
+  EXPECT_FALSE(pool.use(false)) << "nothing was left to give up";
+}
+
+TEST_F(Capture, AFailedCaptureEnds) {
+  host_.fails_in_captures = true;
+  Vector x(kSize), w(kSize);
+  {
+    const auto e = make(false);
+    for (int i = 0; i < 5; ++i) run(*e, x, w, false);
+  }
+  EXPECT_EQ(memory_.held, 0u);
+  host_.fails_in_captures = false;
+  const auto e = make(false);
+  for (int i = 0; i < 3; ++i) run(*e, x, w, false);
+  EXPECT_EQ(run(*e, x, w, false).back(), "graph_launch");
 }
 
 TEST_F(Capture, AFaultNamesTheKernelAtALaterCall) {

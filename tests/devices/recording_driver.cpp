@@ -217,7 +217,30 @@ void fill_work(Driver& d) {
   };
 }
 
-void fill_graphs(Driver& d) {
+void fill_captures(Driver& d) {
+  d.capture_begin = [](Stream, int) {
+    return call("capture_begin", "", [] {
+      state().captured = new Nodes;
+      state().graphs.insert(state().captured);
+    });
+  };
+  d.capture_end = [](Stream, Graph* g) {  // a capture ends also where the end fails
+    Nodes* ended = nullptr;
+    {
+      std::lock_guard lock(state().mutex);
+      ended = std::exchange(state().captured, nullptr);
+    }
+    const Status status = call("capture_end", "", [&] { *g = reinterpret_cast<Graph>(ended); });
+    if (status == 0) return status;
+    std::lock_guard lock(state().mutex);
+    state().graphs.erase(ended);
+    delete ended;
+    return status;
+  };
+  d.capture_mode = [](int* mode) {
+    thread_local int now = 0;
+    return call("capture_mode", "", [&] { std::swap(*mode, now); });
+  };
   d.capture_info = [](Stream, int* status, unsigned long long* id, Graph* graph,
                       const GraphNode** last, size_t* count) {
     return call("capture_info", "", [&] {
@@ -228,6 +251,9 @@ void fill_graphs(Driver& d) {
       *count = 1;
     });
   };
+}
+
+void fill_graphs(Driver& d) {
   d.graph_create = [](Graph* g, unsigned) {
     return call("graph_create", "", [&] {
       auto* made = new Nodes;
@@ -294,22 +320,12 @@ RecordingDriver::RecordingDriver() {
   fill_queries(table_);
   fill_memory(table_);
   fill_work(table_);
+  fill_captures(table_);
   fill_graphs(table_);
 }
 
 RecordingDriver::~RecordingDriver() {
   state().driver = nullptr;
-}
-
-void RecordingDriver::begin_capture() {
-  std::lock_guard lock(state().mutex);
-  state().captured = new Nodes;
-  state().graphs.insert(state().captured);
-}
-
-Graph RecordingDriver::end_capture() {
-  std::lock_guard lock(state().mutex);
-  return reinterpret_cast<Graph>(std::exchange(state().captured, nullptr));
 }
 
 bool RecordingDriver::queue(std::function<void()> work) {

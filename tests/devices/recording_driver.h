@@ -27,10 +27,8 @@ class RecordingDriver {
   std::vector<std::string> calls();
   void clear();
 
-  // Between the two, launches on this stream and queued work become a graph's nodes.
+  // While it is captured, launches on this stream and queued work become a graph's nodes.
   static inline const auto kCaptureStream = reinterpret_cast<runtime::cuda::Stream>(2);
-  void begin_capture();
-  runtime::cuda::Graph end_capture();
   // Takes work of the host for the capture that is under way; false if there is none.
   bool queue(std::function<void()> work);
 
