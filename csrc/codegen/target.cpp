@@ -1,6 +1,7 @@
-// Target names, and the host's. The levels are LLVM's: a name fixes the features, so that the same
-// name gives the same code on every machine; only host() reads the machine. It takes the highest
-// level that the processor has (the compiler's run-time reads cpuid, and asks the system whether it
+// Target names, and the host's. The levels are LLVM's, and one of them with the bf16 instructions
+// that not all of its processors have: a name fixes the features, so that the same name gives the
+// same code on every machine; only host() reads the machine. It takes the highest level that the
+// processor has (the compiler's run-time reads cpuid, and asks the system whether it
 // saves the registers). AArch64 is a target of the compiler only: no host runs its images yet.
 #include "codegen/target.h"
 
@@ -19,9 +20,11 @@ namespace {
 struct Named {
   std::string_view name, cpu, features;
   uint32_t vector_bytes;
+  bool bf16_dot = false, bf16_tiles = false;
 };
 constexpr Named kCpus[] = {
-    {"sapphirerapids", "sapphirerapids", "-prefer-256-bit", 64},
+    {"sapphirerapids", "sapphirerapids", "-prefer-256-bit", 64, true, true},
+    {"x86-64-v4-bf16", "x86-64-v4", "-prefer-256-bit,+avx512vnni,+avx512bf16", 64, true},
     {"x86-64-v4", "x86-64-v4", "-prefer-256-bit", 64},
     {"x86-64-v3", "x86-64-v3", "", 32},
     {"neoverse-n1", "neoverse-n1", "", 16},
@@ -61,10 +64,12 @@ std::string_view host_name() {
                   __builtin_cpu_supports("avx512cd");
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                   __builtin_cpu_supports("bmi2");
-  const bool spr = __builtin_cpu_supports("avx512fp16") && __builtin_cpu_supports("avx512bf16") &&
-                   __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vnni") &&
+  const bool bf16 =
+      v4 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
+  const bool spr = __builtin_cpu_supports("avx512fp16") && __builtin_cpu_supports("avx512vbmi2") &&
                    __builtin_cpu_supports("amx-bf16") && __builtin_cpu_supports("amx-int8");
-  if (v4 && spr) return "sapphirerapids";
+  if (bf16 && spr) return "sapphirerapids";
+  if (bf16) return "x86-64-v4-bf16";
   if (v4) return "x86-64-v4";
   if (v3) return "x86-64-v3";
 #endif
@@ -81,7 +86,8 @@ Target Target::parse(std::string_view name) {
     t.cpu = n.cpu;
     t.features = n.features;
     t.vector_bytes = n.vector_bytes;
-    t.bf16_dot = t.bf16_tiles = n.name == kCpus[0].name;
+    t.bf16_dot = n.bf16_dot;
+    t.bf16_tiles = n.bf16_tiles;
     t.warp = 1;
     t.max_threads = 1;
     return t;

@@ -15,7 +15,7 @@ struct Target {
   std::string cpu;             // LLVM name: "sapphirerapids", "sm_90a"
   std::string features;        // LLVM feature string
   uint32_t vector_bytes = 64;  // CPU: 64 (AVX-512), 32 (AVX2), 16
-  bool bf16_dot = false;       // CPU: AVX512-BF16
+  bool bf16_dot = false;       // CPU: AVX512-BF16 (and VNNI)
   bool bf16_tiles = false;     // CPU: AMX
   uint32_t warp = 32;          // GPU lanes in a warp
   uint32_t max_threads = 1024;
@@ -25,7 +25,7 @@ struct Target {
   uint64_t cache_bytes = 2u << 20;  // private cache of one core; a GPU's last cache
   std::string key() const;          // part of every artifact key
   static Target host();             // reads the processor
-  // "x86-64-v4", "x86-64-v3", "sm_75", "sm_80", "sm_90a" and others; throws Unsupported
+  // "x86-64-v4", "x86-64-v4-bf16", "sm_75", "sm_90a" and others; throws Unsupported
   static Target parse(std::string_view name);
   // The newest known target whose code runs on NVIDIA devices of this compute capability (7.5 or
   // above).

@@ -46,6 +46,8 @@ inline std::vector<Target> targets() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512fp16"))
     all.push_back(Target::parse("sapphirerapids"));
+  else if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni"))
+    all.push_back(Target::parse("x86-64-v4-bf16"));
   else if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
     all.push_back(Target::parse("x86-64-v4"));
   return all;

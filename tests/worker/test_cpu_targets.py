@@ -18,6 +18,7 @@ BINARY = "div floor_div remainder fmod pow atan2 maximum".split()
 TARGETS = {
     "x86-64-v3": (r"%ymm\d", r"\bcallq?\b"),
     "x86-64-v4": (r"%zmm\d", r"\bcallq?\b"),
+    "x86-64-v4-bf16": (r"%zmm\d", r"\bcallq?\b"),
     "neoverse-n1": (r"\bv\d+\.4s", r"\bblr?\b"),
 }
 

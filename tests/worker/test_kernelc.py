@@ -51,7 +51,7 @@ def test_a_written_buffer_does_not_force_reloads(kernelc):
     assert "vmulps" in loop
 
 
-@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "sapphirerapids"])
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "sapphirerapids"])
 def test_code_calls_nothing(kernelc, target):
     """A large copy, a zero fill, a remainder, a division and rounding: each has a library function."""
     text = """kernel @k x86 meta=0 threads=1 {
@@ -189,7 +189,8 @@ def test_flatten_refuses_damaged_objects(kernelc, tmp_path):
         assert flatten(good[:at] + b"\xff" + good[at + 1 :]).returncode in (0, 1), at
 
 
-def test_bf16_is_widened_and_narrowed_without_shuffles(kernelc):
+@pytest.mark.parametrize("target", ["x86-64-v4-bf16", "sapphirerapids"])
+def test_bf16_is_widened_and_narrowed_without_shuffles(kernelc, target):
     """Whole vectors of bf16 travel as their even and their odd lanes, rounded by a multiply-add of words."""
     text = """kernel @scaled x86 meta=1 threads=1 {
   buffer %x bf16
@@ -212,7 +213,7 @@ def test_bf16_is_widened_and_narrowed_without_shuffles(kernelc):
   }
 }
 """
-    asm = assembly(kernelc, text, target="sapphirerapids")
+    asm = assembly(kernelc, text, target=target)
     assert asm.count("vpdpwssd") == 4 and "vmovntps" in asm or "vmovntdq" in asm
     for shuffle in ("vpmov", "vperm", "vpunpck", "vinsert", "vextract"):
         assert shuffle not in asm, shuffle
