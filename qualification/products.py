@@ -36,17 +36,21 @@ def compiled(fn: Callable[..., object], backend: str) -> Callable[..., object]:
     return torch.compile(fn, backend=backend, dynamic=False)
 
 
-def few_rows(dtype: torch.dtype, rotating: bool, rows: int = 1, inner: int = 2048, outer: int = 8192) -> dict:
-    weight = random(outer, inner, dtype=dtype)
+def few_rows(
+    dtype: torch.dtype, rotating: bool, rows: int = 1, inner: int = 2048, outer: int = 8192, in_rows: bool = False
+) -> dict:
+    weight = random(inner, outer, dtype=dtype) if in_rows else random(outer, inner, dtype=dtype)
+    product = torch.matmul if in_rows else F.linear
     count = max(1, ROTATED_BYTES // weight.nbytes) if rotating else 1
     weights = [weight] + [weight.clone() for _ in range(count - 1)]
     x, turn = random(rows, inner, dtype=dtype), itertools.cycle(weights)
-    fn = compiled(lambda x, w: F.linear(x, w), "poot")
-    name = f"{str(dtype)[6:]} {rows}x{inner} by {outer}x{inner}, {'rotating' if rotating else 'cached'}"
-    gate = (1.5 if rotating else 2.5) if dtype is torch.bfloat16 else 1.0
+    fn = compiled(lambda x, w: product(x, w), "poot")
+    sizes = "x".join(map(str, weight.shape))
+    name = f"{str(dtype)[6:]} {rows}x{inner} by {sizes}, {'rotating' if rotating else 'cached'}"
+    gate = (1.5 if rotating else 2.5) if dtype is torch.bfloat16 and not in_rows else 1.0
     if dtype is torch.bfloat16 and not torch.cpu._is_avx512_bf16_supported():
         gate = 0.0
-    calls: dict[str, Call] = {"poot": lambda: fn(x, next(turn)), "eager": lambda: F.linear(x, next(turn))}
+    calls: dict[str, Call] = {"poot": lambda: fn(x, next(turn)), "eager": lambda: product(x, next(turn))}
     return {"name": name, "gate": gate, "work": weight.nbytes / 1e9, "unit": "GB/s", "calls": calls}
 
 
@@ -74,6 +78,9 @@ def rows(inductor: bool) -> list[Callable[[], dict]]:
         return lambda: many_rows(name, fn, tuple(random(*s) for s in shapes), flops, gate, inductor)
 
     few = [(lambda d=d, r=r: few_rows(d, r)) for d in (torch.bfloat16, torch.float32) for r in (False, True)]
+    few += [
+        (lambda d=d, m=m: few_rows(d, True, m, in_rows=True)) for d in (torch.bfloat16, torch.float32) for m in (1, 8)
+    ]
     alone = [
         several(f"{m}x{k} by {n}x{k}", F.linear, ((m, k), (n, k)), 2 * m * n * k, 0.0)
         for m, k, n in ((256, 1024, 2816), (512, 768, 3072), (197, 768, 768))

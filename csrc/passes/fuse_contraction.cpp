@@ -96,6 +96,8 @@ class ContractionFusion {
           p.one_matrix && (from_right->shape[i].is_const(1) || from_right->strides[i].is_const(0));
     const size_t depth = swapped ? n - 1 : n - 2, other = swapped ? n - 2 : n - 1;
     p.checkpoint_order = matrix->strides[depth].is_const(1) && !matrix->strides[other].is_const(0);
+    p.across = !p.checkpoint_order && matrix->strides[other].is_const(1) &&
+               matrix->strides[depth].is_const();
     const Dim &along = from_right->strides[n - 2], &across = from_right->strides[n - 1];
     p.in_stretches = (along.is_const(1) || across.is_const(1)) && along.is_const() &&
                      across.is_const() && rows_at_one_distance(left);
@@ -180,10 +182,11 @@ class ContractionFusion {
   bool alike(RegionIndex a, RegionIndex b) const {
     const Eqn &x = product_of(a), &y = product_of(b);
     const auto both = static_cast<int64_t>(products(a) + products(b));
-    const Dim rows = facts(x).rows;
-    const bool few = rows.is_const() && rows.value() <= kMostDots;
-    const bool fits = few ? both * rows.value() <= kMostDots : both <= kMostTiled;
-    return fits && partition_.region(a).space == partition_.region(b).space &&
+    const Product p = facts(x);
+    const bool few = p.rows.is_const() && p.rows.value() <= kMostDots && !p.across;
+    const bool fits = few ? both * p.rows.value() <= kMostDots : both <= kMostTiled;
+    return fits && p.across == facts(y).across &&
+           partition_.region(a).space == partition_.region(b).space &&
            shape(x.inputs[x.inputs.size() - 2]).back() ==
                shape(y.inputs[y.inputs.size() - 2]).back();
   }

@@ -14,7 +14,7 @@ constexpr double kSimple = 3, kDivide = 100, kTranscendental = 350, kPower = 140
 constexpr double kBytePs = 50, kLaunchPs = 1.5e6, kGpuLaunchPs = 3e6;
 // Rows up to which a product is bound by reading its matrix, for two-byte types and for wider ones;
 // and columns below which blocks of rows of the matrix leave cores idle.
-constexpr int64_t kFewNarrowRows = 4, kFewRows = kMostDots, kFewColumns = 8;
+constexpr int64_t kFewNarrowRows = 4, kFewRows = kMostDots, kFewColumns = 8, kFewAcross = 64;
 constexpr int64_t kFewGpuColumns = 64, kShortGpuDepth = 128;
 constexpr double kVectorLoop = 32;  // shortest trailing run for which hoisting counts
 
@@ -118,9 +118,13 @@ ProductChoice choose_product(const Product& p, const SymbolTable& symbols, const
   if (const auto tiled = choose_tiles(p, symbols, target)) return *tiled;
   if (!p.rows.is_const() || p.rows.value() < 1)
     return {false, "the number of rows is not constant"};
+  const std::string rows = std::to_string(p.rows.value()) + (p.rows.is_const(1) ? " row" : " rows");
+  if (p.across && !p.swapped && byte_size(p.dtype) <= 4 && p.rows.value() <= kMostAcross) {
+    if (p.columns.hint(symbols) < kFewAcross) return {false, "too few columns to share out"};
+    return {true, rows + ": the matrix is read once, across its columns, at memory speed"};
+  }
   if (!p.checkpoint_order) return {false, "the matrix is not stored vector by vector"};
   const int64_t most = byte_size(p.dtype) == 2 ? kFewNarrowRows : kFewRows;
-  const std::string rows = std::to_string(p.rows.value()) + (p.rows.is_const(1) ? " row" : " rows");
   if (p.rows.value() > most)
     return {false, rows + ": the library's blocked product reads the matrix as often as it pays"};
   if (p.columns.hint(symbols) < kFewColumns) return {false, "too few columns to share out"};

@@ -30,6 +30,7 @@ struct Product {
   Dim rows, columns, depth;
   bool one_matrix = false;        // the same right operand for every batch
   bool checkpoint_order = false;  // each vector of the matrix is one stretch of memory
+  bool across = false;            // the vectors lie side by side: each element of all is one
   bool packed = false;            // the library may keep the matrix in its own layout
   bool followed = false;          // only what is computed element by element reads the result
   bool swapped = false;           // the matrix is the left operand
@@ -44,7 +45,9 @@ struct ProductChoice {
 };
 // Rows times products of one generated kernel: their accumulators fit in registers.
 inline constexpr int64_t kMostDots = 8;
-// Products of one generated kernel of the matrix unit: their sums fit in the second-level cache.
+// Rows of one generated kernel that reads a matrix across its vectors.
+inline constexpr int64_t kMostAcross = 16;
+// Products of one generated kernel whose sums are an array: they fit in the second-level cache.
 inline constexpr int64_t kMostTiled = 2;
 ProductChoice choose_product(const Product& product, const SymbolTable& symbols,
                              const Target& target);

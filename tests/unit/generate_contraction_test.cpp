@@ -1,6 +1,6 @@
 // Products of a few rows with a matrix: the generator's programs and their lowerings against the
 // oracle.
-#include "tile_harness.h"
+#include "native_harness.h"
 
 namespace poot::testing {
 namespace {
@@ -41,10 +41,6 @@ TEST(GenerateContraction, empty_sizes) {
   run("f32", 1, 5, 0);
   run("bf16", 2, 5, 0);
   run("f32", 1, 0, 8);
-}
-
-TEST(GenerateContraction, more_rows_than_registers_hold_are_refused) {
-  EXPECT_THROW(run("f32", 9, 9, 64), Unsupported);
 }
 
 TEST(GenerateContraction, few_columns_against_many_rows) {
@@ -140,37 +136,10 @@ TEST(GenerateContraction, batches_of_matrices_are_refused) {
   EXPECT_THROW(codegen::generate(request, Target::parse("x86-64-v4")), Unsupported);
 }
 
-// On a processor with the bf16 instructions: the tile program gives what the oracle gives, and the
-// lowered kernel, which must use `instruction`, what the tile program gives.
-void run_native(const TileCase& c, const char* instruction) {
-  SCOPED_TRACE(c.graph);
-  const auto request = make_request(c);
-  const ir::Graph& body = *request.body;
-  const Target target = Target::parse("sapphirerapids");
-  const tile::Program program = codegen::generate(request, target);
-  std::mt19937_64 rng(3);
-  std::vector<ir::HostArray> arrays;
-  std::vector<Memory> memory;
-  for (const ir::ValueId v : body.inputs()) {
-    memory.emplace_back(body.type(v), request.inputs[arrays.size()], c.symbols);
-    arrays.push_back(random_array(body.type(v), c, rng));
-    memory.back().put(arrays.back());
-  }
-  for (size_t i = 0; i < body.outputs().size(); ++i)
-    memory.emplace_back(body.type(body.outputs()[i].value), request.outputs[i], c.symbols);
-  std::vector<std::vector<std::byte>> before;
-  std::vector<std::span<std::byte>> spans;
-  for (Memory& m : memory) {
-    before.push_back(m.bytes);
-    spans.push_back(m.bytes);
-  }
-  tile::interpret(program, spans, c.symbols);
-  const kir::Kernel kernel = codegen::lower(program, target);
-  EXPECT_NE(kernel.str().find(instruction), std::string::npos);
-  check_kernel(kernel, program, c, before, spans, 0, target.cpu);
-  const auto want = ir::evaluate(body, arrays, c.symbols);
-  for (size_t i = 0; i < want.size(); ++i)
-    expect_equal(memory[arrays.size() + i].get(), want[i], c, "output " + std::to_string(i));
+TEST(GenerateContraction, many_rows_are_refused_on_a_gpu) {
+  const auto request =
+      make_request({.kind = RequestKind::Contraction, .graph = product("f32", 9, 9, 64)});
+  EXPECT_THROW(codegen::generate(request, Target::parse("sm_90a")), Unsupported);
 }
 
 TEST(GenerateContraction, bf16_pairs) {

@@ -9,9 +9,12 @@
 // the body, and the lowering keeps all of their accumulators in registers. On a GPU a warp takes a
 // row of the matrix, and dots are reductions as any other.
 //
-// Many rows of bf16, where the target has a matrix unit, are an axis of their own:
+// Many rows, and few where the matrix lies the other way round (along n), are an axis of their own:
 //
 //   x [m, -, c], w [-, n, c];  d [m, n, -] = dot x, w;  store y[m, n] = act(d)
+//
+// Blocks of a few rows are as wide as their sums leave room for in the first-level cache, so that
+// the rows of the matrix are read in long stretches.
 #include <algorithm>
 
 #include "codegen/generate/generators.h"
@@ -28,6 +31,8 @@ constexpr int64_t kBlocksPerCore = 8;
 constexpr int64_t kWarpRows = 4;                          // of a GPU's block
 constexpr int64_t kTileRows = 16, kTileColumns = 64;      // of a step of the matrix unit
 constexpr int64_t kMostRows = 256, kFewestTileRows = 64;  // of x in a block
+constexpr int64_t kRowsInPlace = 16;                      // of x beside a matrix read in place
+constexpr int64_t kPlaceSums = 4096, kPlaceBlocks = 2;    // of a block; a core at least
 
 const ir::Eqn& first_product(const passes::KernelRequest& request) {
   for (const ir::Eqn& e : request.body->eqns())
@@ -73,8 +78,10 @@ class ContractionKernel {
   tile::Program run(const Target& target) {
     const Flat rows = flatten(region_, matrix_vars_), few = flatten(region_, few_vars_);
     const Flat columns = flatten(region_, region_.vars_of(Role::Reduced));
-    const int64_t count = few.size.is_const() ? few.size.value() : kMaxDots + 1;
-    if (count * static_cast<int64_t>(dots_.size()) > kMaxDots) return tiles(target);
+    const int64_t count = few.size.is_const() ? few.size.value() : kRowsInPlace + 1;
+    const bool across = target.isa == Isa::X86 && lies_across();
+    if (across && count <= kRowsInPlace) return rows_in_place(target, few);
+    if (across || count * static_cast<int64_t>(dots_.size()) > kMaxDots) return tiles(target);
     const int64_t height = block_rows(rows.size, target);
     const BlockedAxis r = blocks_of("r", rows.size, height, 0);
     const int64_t longest = std::clamp<int64_t>(columns.size.range(symbols_).hi, 1, 1 << 30);
@@ -95,37 +102,71 @@ class ContractionKernel {
   }
 
  private:
-  // Inner variables in blocks of rows and columns; the others count blocks.
+  // The innermost variable of either side in blocks of rows and columns; the others count blocks.
   tile::Program tiles(const Target& target) {
+    if (target.isa != Isa::X86) throw Unsupported(request_.name, "many rows against a matrix");
     split_variables(1);
-    if (few_vars_.empty() || matrix_vars_.empty() || !target.bf16_tiles)
-      throw Unsupported(request_.name, "more than a few rows against a matrix");
-    const Dim rows = region_.extent(few_vars_.back()),
-              columns = region_.extent(matrix_vars_.back());
-    std::vector<IterVar> outer(few_vars_.begin(), few_vars_.end() - 1);
+    std::vector<IterVar> outer = few_vars_;
+    if (!outer.empty()) outer.pop_back();
+    const Flat rows = flatten(region_, {few_vars_.begin() + outer.size(), few_vars_.end()});
+    const Flat columns = last_matrix_variable(outer);
+    const int64_t height =
+        tile_rows(rows.size, columns.size * flatten(region_, outer).size, target);
+    return blocks(rows, height, columns, kTileColumns, flatten(region_, outer));
+  }
+
+  // All rows in a block, which is as wide as leaves every core some blocks.
+  tile::Program rows_in_place(const Target& target, const Flat& rows) {
+    std::vector<IterVar> outer;
+    const Flat columns = last_matrix_variable(outer);
+    const int64_t few = std::max<int64_t>(rows.size.value(), 1), all = columns.size.hint(symbols_);
+    const int64_t share = all / (kPlaceBlocks * target.cores);
+    const auto vectors = [](int64_t n) { return std::max<int64_t>(n / 64 * 64, 64); };
+    return blocks(rows, few, columns, vectors(std::min(kPlaceSums / few, share + 63)),
+                  flatten(region_, outer));
+  }
+
+  // The innermost variable of the matrix's rows; adds the others to `outer`.
+  Flat last_matrix_variable(std::vector<IterVar>& outer) const {
+    if (matrix_vars_.empty()) return {};
     outer.insert(outer.end(), matrix_vars_.begin(), matrix_vars_.end() - 1);
-    const Flat blocks = flatten(region_, outer);
+    return flatten(region_, {matrix_vars_.back()});
+  }
+
+  tile::Program blocks(const Flat& rows, int64_t height, const Flat& columns, int64_t width,
+                       const Flat& outer) {
     const Flat depth = flatten(region_, region_.vars_of(Role::Reduced));
-    const int64_t height = tile_rows(rows, columns * blocks.size, target);
-    const BlockedAxis m = blocks_of("m", rows, height, 0),
-                      n = blocks_of("n", columns, kTileColumns, 1);
+    const BlockedAxis m = blocks_of("m", rows.size, height, 0),
+                      n = blocks_of("n", columns.size, width, 1);
     const int64_t longest = std::clamp<int64_t>(depth.size.range(symbols_).hi, 1, 1 << 30);
     const tile::AxisId c = b_.axis("c", longest, b_.dim(depth.size));
     Emitter emit(b_, region_, {m.axis, n.axis, c}, buffers_.inputs);
-    emit.bind(few_vars_.back().atom, {m.index, 1});
-    emit.bind(matrix_vars_.back().atom, {n.index, 2});
+    bind_flat(b_, emit, region_, rows, m.index, 1);
+    bind_flat(b_, emit, region_, columns, n.index, 2);
     bind_flat(b_, emit, region_, depth, b_.coord(c), 4);
-    if (!outer.empty()) {
-      b_.grid(2, blocks.size);
-      bind_flat(b_, emit, region_, blocks, b_.scalar(b_.block_id(2)), 0);
+    if (!outer.vars.empty()) {
+      b_.grid(2, outer.size);
+      bind_flat(b_, emit, region_, outer, b_.scalar(b_.block_id(2)), 0);
     }
     emit.reduce_over(2);
     emit_checks(b_, emit, region_.checks);
     for (const Result& result : region_.results)
       store(emit, result, {m.axis, n.axis, tile::AxisId()});
     b_.program().block_elems =
-        height * kTileColumns * std::max<int64_t>(depth.size.hint(symbols_) / kTileRows, 1);
+        height * width * std::max<int64_t>(depth.size.hint(symbols_) / kTileRows, 1);
     return b_.finish();
+  }
+
+  // Whether the rows of the matrix lie side by side, rather than each in one stretch.
+  bool lies_across() const {
+    const std::vector<IterVar> depth = region_.vars_of(Role::Reduced);
+    if (matrix_vars_.empty() || depth.empty()) return false;
+    return std::ranges::any_of(dots_, [&](NodeId d) {
+      const Node& side = region_.nodes.at(region_.nodes.at(d).args[matrix_]);
+      return side.kind == NodeKind::Load &&
+             side.index.factor(matrix_vars_.back().atom).is_const(1) &&
+             !side.index.factor(depth.back().atom).is_const(1);
+    });
   }
 
   // As blocked_axis; the extent is constant where every block is full.

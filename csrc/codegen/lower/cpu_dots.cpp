@@ -20,6 +20,7 @@
 #include <bit>
 
 #include "codegen/lower/cpu_lowering.h"
+#include "codegen/lower/product_lowering.h"
 
 namespace poot::codegen::lowering {
 
@@ -68,8 +69,27 @@ CpuLowering::DotBlock CpuLowering::dot_block(const Roots& roots) const {
   return d;
 }
 
+// Whether the sums' last axis is one of columns that lie together, to be taken in vectors.
+bool CpuLowering::sums_are_columns(const Root& root) const {
+  const tile::Program& p = facts_.program();
+  if (root.rows.empty() || !root.array) return false;
+  if (root.rows.size() == 2) return true;
+  const AxisId column = root.rows[0];
+  if (p.axes.at(column.index).capacity % target_.vector_bytes != 0) return false;
+  return std::ranges::any_of(root.inst->args, [&](tile::ValueId v) {
+    const tile::Inst* load = facts_.def(v);
+    return load != nullptr && load->op == tile::Op::load &&
+           tile::const_stride(p, load->index, column) == 1 &&
+           tile::const_stride(p, load->index, root.column) != 1;
+  });
+}
+
 void CpuLowering::dots(const Roots& roots) {
-  if (roots[0]->rows.size() == 2) return matrix_dots(roots);
+  if (fits_matrix_unit(roots)) return matrix_dots(roots);
+  if (std::ranges::all_of(roots, [&](const Root* r) { return sums_are_columns(*r); })) {
+    for (const Root* r : roots) ProductLowering(emit_, *r->inst, *r->array, r->column).run();
+    return;
+  }
   const DotBlock d = dot_block(roots);
   if (!d.row) return dot_rows(d, {});
   kir::KirBuilder& b = emit_.builder();

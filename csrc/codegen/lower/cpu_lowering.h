@@ -37,6 +37,7 @@ class CpuLowering final : public BlockLowering {
     bool pairs;                // dot_pairs
     size_t unroll;
   };
+  bool sums_are_columns(const Root& root) const;
   DotBlock dot_block(const Roots& roots) const;
   void at_row(const DotBlock& d, kir::ValueId first, size_t u, const std::function<void()>& body);
   void dot_rows(const DotBlock& d, kir::ValueId first);
@@ -63,6 +64,7 @@ class CpuLowering final : public BlockLowering {
     kir::ValueId next;  // element of the right operand at which the part after this begins
     bool adds;          // to sums of earlier parts
   };
+  bool fits_matrix_unit(const Roots& roots) const;
   void matrix_dots(const Roots& roots);
   MatrixOperand matrix_operand(tile::ValueId v, tile::AxisId row, tile::AxisId column);
   void pack_columns(const MatrixPart& p);

@@ -53,13 +53,21 @@ CpuLowering::MatrixOperand CpuLowering::matrix_operand(tile::ValueId v, AxisId r
   return {kir::ObjectId(load->buffer.index), first, by_depth ? *across : *along, by_depth};
 }
 
+bool CpuLowering::fits_matrix_unit(const Roots& roots) const {
+  if (!target_.bf16_tiles || roots[0]->rows.size() != 2) return false;
+  const tile::Program& p = facts_.program();
+  const auto depth = emit_.static_extent(roots[0]->column);
+  return depth && *depth >= kStep && *depth % kStep == 0 &&
+         p.axes.at(roots[0]->rows[1].index).capacity == kColumns &&
+         std::ranges::all_of(roots, [&](const Root* r) {
+           return r->is_dot() && p.type(r->inst->args[0]).dtype == DType::BF16;
+         });
+}
+
 void CpuLowering::matrix_dots(const Roots& roots) {
   const tile::Program& p = facts_.program();
   const AxisId rows = roots[0]->rows[0], columns = roots[0]->rows[1], depth = roots[0]->column;
   const auto extent = emit_.static_extent(depth);
-  if (!target_.bf16_tiles || !extent || *extent < kStep || *extent % kStep != 0 ||
-      p.axes.at(columns.index).capacity != kColumns)
-    throw Unsupported("tile program " + p.name, "a product of matrices of these sizes");
   kir::KirBuilder& b = emit_.builder();
   const int64_t steps = *extent / kStep, parts = (*extent + kPartDepth - 1) / kPartDepth;
   const int64_t part = (steps + parts - 1) / parts * kStep;
