@@ -32,3 +32,13 @@ def device(request, monkeypatch):
         pytest.skip("asks for the error at once")
     with torch.device(name):
         yield name
+
+
+@pytest.fixture
+def on_gpu(request):
+    """Inference on a GPU; skipped without one."""
+    if request.config.getoption("--device") == "cpu":
+        pytest.skip("needs a GPU: --device cuda")
+    torch._dynamo.reset()
+    with torch.no_grad():
+        yield

@@ -20,7 +20,9 @@ def random(*shape, dtype=torch.float32, seed=0):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_large_weights(dtype):
+def test_large_weights(dtype, device):
+    """On a CPU products of windows; a GPU's library reads the weights as fast itself."""
+
     def fn(x, w, v, u):
         y = F.relu(F.conv2d(x, w, padding=1))
         y = F.relu(F.conv2d(y, v, stride=2, padding=(0, 2), dilation=(1, 2)))
@@ -33,7 +35,10 @@ def test_large_weights(dtype):
     ):
         check(fn, x, *weights, peer=False)
         ops = [op["kernel"] for g in poot_torch.last_report().to_json()["graphs"] for op in g["ops"]]
-        assert ops.count("mm") >= 2
+        if device == "cpu":
+            assert ops.count("mm") >= 2
+        else:
+            assert ops.count("convolution") == 3
 
 
 def test_what_stays_a_call():

@@ -10,13 +10,10 @@ import poot_torch
 
 
 @pytest.fixture(autouse=True)
-def two_gpus(request):
-    if request.config.getoption("--device") == "cpu" or torch.cuda.device_count() < 2:
-        pytest.skip("needs two GPUs: --device cuda")
-    torch._dynamo.reset()
+def two_gpus(on_gpu):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
     torch.cuda.set_device(0)
-    with torch.no_grad():
-        yield
 
 
 def fn(x, w):

@@ -14,14 +14,7 @@ import torch.nn.functional as F
 import poot_torch
 from poot_torch import _C
 
-
-@pytest.fixture(autouse=True)
-def on_gpu(request):
-    if request.config.getoption("--device") == "cpu":
-        pytest.skip("needs a GPU: --device cuda")
-    torch._dynamo.reset()
-    with torch.no_grad():
-        yield
+pytestmark = pytest.mark.usefixtures("on_gpu")
 
 
 def compiled(fn, **options):

@@ -4,14 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-
-@pytest.fixture(autouse=True)
-def on_gpu(request):
-    if request.config.getoption("--device") == "cpu":
-        pytest.skip("needs a GPU: --device cuda")
-    torch._dynamo.reset()
-    with torch.no_grad():
-        yield
+pytestmark = pytest.mark.usefixtures("on_gpu")
 
 
 def chain(x, w, v):

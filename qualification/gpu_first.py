@@ -1,0 +1,191 @@
+"""First call and peak memory of models on a GPU, each figure from a process of its own with caches of its own.
+
+    python -m qualification.gpu_first                          # all models
+    python -m qualification.gpu_first --child MODEL KIND       # one process's figures, as JSON
+
+KIND: poot and inductor (cold), "poot again" (a second process on poot's cache, whose worker is out of reach: nothing
+can be compiled in it) and aot_eager. Several processes get ready at once, but first calls are made one at a time. The
+cold processes go on to measure a steady call's memory beside the model and its arguments:
+
+peak_bytes: what torch's allocator has given out at the worst moment of a call (torch.cuda.max_memory_allocated; the
+result and cuBLAS workspaces included) beyond what the model and its arguments take. Beside it: graph_pools, the
+segments in private pools of CUDA graphs, of which torch counts as allocated only what is held between the graphs; and
+reserved, all that the process holds on the device, caches included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import gc
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import torch
+import torch._dynamo
+
+from poot_torch import _C, demo_models
+from qualification.gpu_timing import BF16, compiled
+
+KINDS = ("poot", "inductor", "poot again", "aot_eager")
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TOGETHER = 4  # processes
+LOCK = "QUALIFICATION_LOCK"  # environment: the file that a first call locks
+
+
+# ---- in the process
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    path = os.environ.get(LOCK)
+    if path is None:
+        yield
+        return
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def graph_pools() -> int:
+    """Bytes in private pools of graphs."""
+    segments = torch.cuda.memory_snapshot()
+    return sum(s["total_size"] for s in segments if tuple(s.get("segment_pool_id", (0, 0))) != (0, 0))
+
+
+def steady_memory(name: str, f: Any, instance: demo_models.Instance, before: int) -> dict[str, int]:
+    for _ in range(5):
+        instance.reset()
+        f(*instance.args)
+    torch.cuda.synchronize()
+    gc.collect()
+    torch.cuda.empty_cache()
+    for _ in range(4):  # graphs whose memory moved are captured anew
+        instance.reset()
+        f(*instance.args)
+    between = torch.cuda.memory_allocated() - before
+    torch.cuda.reset_peak_memory_stats()
+    if not name.endswith("decode"):
+        instance.reset()
+    result = f(*instance.args)
+    torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated() - before
+    del result
+    return {
+        "peak_bytes": peak,
+        "graph_pools": graph_pools(),
+        "between_calls": between,
+        "reserved": torch.cuda.memory_reserved() - before,
+    }
+
+
+def measure(name: str, kind: str) -> dict[str, Any]:
+    instance = demo_models.case(name).build(BF16, 0, False, device="cuda")
+    instance.reset()
+    gc.collect()
+    torch._C._cuda_clearCublasWorkspaces()
+    before = torch.cuda.memory_allocated()
+    f = compiled(instance.fn, kind.partition(" ")[0])
+    with torch.no_grad(), alone():
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        f(*instance.args)
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - start
+    out: dict[str, Any] = {"seconds": seconds, "kernels": _C.store_stats()}
+    if kind in ("poot", "inductor"):
+        with torch.no_grad():
+            out["memory"] = steady_memory(name, f, instance, before)
+    return out
+
+
+# ---- the processes
+
+
+def in_a_process(name: str, kind: str, caches: pathlib.Path) -> dict[str, Any]:
+    env = dict(os.environ, **cache_variables(caches, name))
+    env.update(POOT_CACHE_DIR=f"{caches}/{name}/poot", CUDA_CACHE_PATH=f"{caches}/{name}/cuda")
+    env[LOCK] = f"{caches}/lock"
+    if kind == "poot again":
+        env["POOT_KERNELC"] = f"{caches}/none"
+    command = [sys.executable, "-m", "qualification.gpu_first", "--child", name, kind]
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, cwd=ROOT)
+    except subprocess.TimeoutExpired:
+        return {"failed": "timed out"}
+    if done.returncode != 0:
+        return {"failed": done.stderr[-900:]}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def cache_variables(caches: pathlib.Path, name: str) -> dict[str, str]:
+    """Where the default compiler keeps what it compiled of a model."""
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": f"{caches}/{name}/inductor",
+        "TRITON_CACHE_DIR": f"{caches}/{name}/triton",
+    }
+
+
+def row_of(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    failed = {kind: r["failed"] for kind, r in found.items() if "failed" in r}
+    if failed:
+        out["failed"] = failed
+    seconds = out["seconds"] = {kind: r["seconds"] for kind, r in found.items() if "seconds" in r}
+    for kind, peer in (("poot", "inductor"), ("poot again", "aot_eager")):
+        if {kind, peer} <= seconds.keys():
+            out[f"{kind}/{peer}"] = seconds[kind] / seconds[peer]
+    out["kernels again"] = found["poot again"].get("kernels")
+    memory = out["memory"] = {kind: r["memory"] for kind, r in found.items() if "memory" in r}
+    if len(memory) == 2:
+        memory["poot/inductor"] = memory["poot"]["peak_bytes"] / memory["inductor"]["peak_bytes"]
+    return out
+
+
+def section_first(args: argparse.Namespace) -> dict[str, Any]:
+    names = [c.name for c in demo_models.GPU_CASES if not args.models or c.name in args.models]
+    futures: dict[tuple[str, str], Future[dict[str, Any]]] = {}
+
+    def run(name: str, kind: str) -> dict[str, Any]:
+        if kind == "poot again":  # submitted before, so this ends
+            futures[name, "poot"].result()
+        return in_a_process(name, kind, args.caches)
+
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        for kind in KINDS:
+            for name in names:
+                futures[name, kind] = pool.submit(run, name, kind)
+    out = {name: row_of({kind: futures[name, kind].result() for kind in KINDS}) for name in names}
+    for name, row in out.items():
+        print(f"  {name}: {row}", flush=True)
+    return out
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=[c.name for c in demo_models.GPU_CASES])
+    parser.add_argument("--json", type=pathlib.Path, help="write all figures to this file")
+    parser.add_argument("--child", nargs=2, metavar=("MODEL", "KIND"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        print(json.dumps(measure(*args.child)))
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        args.caches = pathlib.Path(folder)
+        rows = section_first(args)
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return 1 if any("failed" in r for r in rows.values()) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
