@@ -25,6 +25,7 @@ from . import (
     decompositions,
     foreach,
     higher_order,
+    number_inputs,
     replacements,
     report,
     segments,
@@ -62,17 +63,26 @@ def poot(
         return functools.partial(_compile, kind=kind, opts=opts, region=region, paths=paths)
 
     # A fresh aot_autograd object for each graph: it stores and overwrites its keywords.
-    compiled = aot_autograd(
+    trace = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=_partition,
         decompositions=decompositions.table() | (foreach.table() if foreach.present(gm) else {}),
         keep_inference_input_mutations=True,
-    )(gm, example_inputs)
+    )
+    with number_inputs.are_tensors(gm):
+        compiled = trace(gm, example_inputs)
     if draws.kept:
         compiled = unused_draws.without(len(draws.kept), compiled)
     return versions.counted(compiled, moves) if moves else compiled
+
+
+def _partition(*args: Any, **kwargs: Any) -> Any:
+    """Keeps nothing for the backward that its kernels compute again beside their other work, such as the tanh of a
+    gelu: less memory than PyTorch's default takes, and less traffic."""
+    with torch._functorch.config.patch(ban_recompute_materialized_backward=False):
+        return min_cut_rematerialization_partition(*args, **kwargs)
 
 
 def _reset() -> None:

@@ -54,7 +54,6 @@ _NAMES = (
     "_log_softmax_backward_data",
     "native_layer_norm_backward",
     "native_group_norm_backward",
-    "native_batch_norm_backward",
     "_fused_rms_norm_backward",
     # views backward
     "select_backward",

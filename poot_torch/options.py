@@ -43,7 +43,7 @@ class Options:
     In-place updates are noticed by their version counters: writes that go past autograd, as through `.data`, are
     not."""
     output_pool: bool = True
-    """Keep the memory of large results that died for later calls."""
+    """Keep the memory of large results and transients that died for later calls."""
     capture_libraries: bool = True
     """On a GPU, replay library calls in CUDA graphs where their operands stay in place from call to call. The graphs
     hold the memory of a call's transients between calls."""

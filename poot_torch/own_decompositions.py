@@ -1,5 +1,5 @@
-"""Decompositions that PyTorch's table lacks: gradients of resampling and padding, axis by axis, distances between rows,
-losses, bags of rows."""
+"""Decompositions that PyTorch's table lacks, or whose like there loses precision: gradients of resampling and padding,
+axis by axis, of batch norms, distances between rows, losses, bags of rows."""
 
 from __future__ import annotations
 
@@ -173,6 +173,50 @@ def _adaptive_backward(grad: Tensor, x: Tensor, n: int) -> Tensor:
 
 _own(aten._adaptive_avg_pool2d_backward.default)(functools.partial(_adaptive_backward, n=2))
 _own(aten._adaptive_avg_pool3d_backward.default)(functools.partial(_adaptive_backward, n=3))
+
+
+# ---- batch norms
+
+
+@_own(aten.native_batch_norm_backward.default)
+def batch_norm_backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    save_mean: Tensor | None,
+    save_invstd: Tensor | None,
+    train: bool,
+    eps: float,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Sums of f32 on the CPU are f64, as eager's: with few numbers a channel the terms of the gradient of x cancel."""
+    wide = opmath(x.dtype)
+    sums = torch.float64 if x.dtype is torch.float32 and x.device.type == "cpu" else wide
+    axes = [i for i in range(x.ndim) if i != 1]
+    column = [-1 if i == 1 else 1 for i in range(x.ndim)]
+    count = math.prod(x.shape[i] for i in axes)
+    grad_wide, x_wide = grad.to(wide), x.to(wide)
+    if train:
+        assert save_mean is not None and save_invstd is not None
+        mean, invstd = save_mean.to(sums), save_invstd.to(sums)
+    else:
+        assert running_mean is not None and running_var is not None
+        mean, invstd = running_mean.to(sums), (running_var.to(sums) + eps).sqrt().reciprocal()
+    centred = x_wide - mean.to(wide).reshape(column)
+    total = grad_wide.to(sums).sum(axes)
+    along = (grad_wide * centred).to(sums).sum(axes)
+    of_x = None
+    if output_mask[0]:
+        scale = invstd if weight is None else invstd * weight.to(sums)
+        if train:
+            slope = (along * invstd * invstd / count).to(wide).reshape(column)
+            grad_wide = grad_wide - (total / count).to(wide).reshape(column) - centred * slope
+        of_x = (grad_wide * scale.to(wide).reshape(column)).to(x.dtype)
+    dtype = x.dtype if weight is None else weight.dtype
+    of_weight = (along * invstd).to(dtype) if output_mask[1] else None
+    return of_x, of_weight, total.to(dtype) if output_mask[2] else None
 
 
 # ---- distances

@@ -6,6 +6,7 @@ Dynamo's graph still calls them by name, and gets the right thing in their place
 - `multilabel_margin_loss` ignores what a row lists behind its first -1; traced, it counts it.
 - `interpolate` of bytes, bicubic, rounds its weights in another order (`byte_resampling`).
 - `polygamma_` cannot be traced at all.
+- Optimizers compute with numbers (`step_counts`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import byte_resampling
+from . import byte_resampling, step_counts
 
 F = torch.nn.functional
 
@@ -71,7 +72,7 @@ def _resamples_bytes(node: torch.fx.Node) -> bool:
 
 def replace(gm: torch.fx.GraphModule) -> None:
     """Changes Dynamo's graph in place."""
-    changed = False
+    changed = step_counts.widen(gm)
     for node in list(gm.graph.nodes):
         target: Any = node.target
         if target is F.dropout:

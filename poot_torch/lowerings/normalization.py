@@ -150,14 +150,21 @@ def batch_norm_without_statistics(
 
 
 def _of_this_batch(e: Emitter, x: Val, weight: Val | None, bias: Val | None, eps: float) -> tuple[Val, Val, Val, Val]:
-    """(out, mean, biased variance, invstd) by the statistics of x itself."""
+    """(out, mean, biased variance, invstd) by the statistics of x itself.
+
+    Eager sums f32 in f64 on the CPU. Of a batch of few numbers the gradient is what is left where nearly equal ones
+    cancel, and would show the difference.
+    """
     wide = opmath(x.dtype)
+    sums = torch.float64 if x.dtype is torch.float32 and e.meta[0].device.type == "cpu" else wide
     axes = [i for i in range(x.ndim) if i != 1]
     channels = (x.shape[1],)
     rows, last, _ = trailing(e, e.cast(x, wide), axes)
-    var, mean = moments(e, rows, last, 0)
+    mean = e.cast(e.mean(e.cast(rows, sums), last, True), wide)
+    centred = e.sub(rows, mean)
+    var = e.mean(e.cast(e.mul(centred, centred), sums), last, True)
     var, mean = e.reshape(var, channels), e.reshape(mean, channels)
-    invstd = e.emit("reciprocal", e.emit("sqrt", e.add(var, eps)))
+    invstd = e.cast(e.emit("reciprocal", e.emit("sqrt", e.add(var, eps))), wide)
     return _scale_shift(e, x, mean, invstd, weight, bias), mean, var, invstd
 
 

@@ -26,7 +26,7 @@ def run(code, env):
     return int(out.stdout.split("COMPILED")[1])
 
 
-def test_no_compiler_and_no_path(tmp_path):
+def test_no_compiler_and_no_path(tmp_path):  # 116696
     env = {"PATH": "/nonexistent", "POOT_CACHE_DIR": str(tmp_path)}
     assert run(MODEL, env) > 0
 

@@ -165,6 +165,19 @@ def test_a_forked_child_uses_its_copy():
     assert torch.equal(out, want)
 
 
+def test_transients_of_all_programs_share_it():
+    w = torch.rand(512, 1024)
+    fn = compiled(lambda x: torch.softmax(x @ w, -1).sum())  # the product is a transient of 2 MiB
+    other = torch.compile(lambda x: torch.tanh(x @ w).amax(), backend=poot, dynamic=False)
+    x = torch.rand(512, 512)
+    torch.testing.assert_close(fn(x), torch.softmax(x @ w, -1).sum())
+    kept, fresh = idle(), _C.output_pool_stats()["fresh"]
+    assert live() == 0 and kept >= 4 * N
+    torch.testing.assert_close(other(x), torch.tanh(x @ w).amax())
+    fn(x)
+    assert _C.output_pool_stats()["fresh"] == fresh and idle() == kept
+
+
 def test_a_reset_empties_it():
     compiled()(torch.rand(N))
     gc.collect()

@@ -60,3 +60,21 @@ def test_bytes_are_resampled_in_integers(align):
 def test_polygamma_in_place():
     fn = lambda x: x.polygamma_(2) + 1  # noqa: E731
     check(fn, torch.rand(5) + 1, peer=False)
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+@pytest.mark.parametrize("name", ["Adam", "Adamax", "NAdam", "RAdam"])
+def test_bias_corrections_are_those_of_python_numbers(name, foreach):
+    def train(compiled):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        params = [torch.nn.Parameter(torch.randn(s, dtype=torch.float64)) for s in ((10,), ())]
+        optimizer = getattr(torch.optim, name)(params, lr=0.1, foreach=foreach)
+        step = torch.compile(optimizer.step, backend="poot") if compiled else optimizer.step
+        for _ in range(3):
+            for p in params:
+                p.grad = torch.randn_like(p)
+            step()
+        return [p.detach() for p in params]
+
+    torch.testing.assert_close(train(True), train(False), rtol=1e-8, atol=1e-9)
