@@ -4,7 +4,7 @@
     python -m qualification.memory --models bert --dtypes bf16 --json out.json
 
 Counted by torch's allocator hooks: everything that is allocated during the call and alive at the worst moment, what
-libraries return included; poot's arenas, which live on between calls, are added in full, and its output pool is off.
+libraries return included; what poot's arenas keep between calls is added in full, and its output pool is off.
 Scratch memory that libraries take past the allocator counts for neither. Gate: no model needs more than under the
 default compiler.
 """
@@ -59,7 +59,7 @@ def peak(case: demo_models.Case, dtype: torch.dtype, name: str) -> int:
     with mock.patch.object(backend, "_compile", record):
         for _ in range(3):
             call()
-    return peak_of_call(call) + sum(graph.arena_bytes for graph in made)
+    return peak_of_call(call) + sum(graph.kept_bytes for graph in made)
 
 
 def main(argv: list[str] | None = None) -> int:

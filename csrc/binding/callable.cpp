@@ -25,7 +25,7 @@ using runtime::CallResult;
 
 constexpr uintptr_t kDeviceAlign = 16;  // what kernels of a GPU rely on
 
-class Call {
+class Call : private runtime::Caller {
  public:
   explicit Call(LoadedProgram& loaded) : loaded_(loaded), program_(loaded.executor->program()) {}
 
@@ -50,7 +50,7 @@ class Call {
     // Each pass mends one argument, in one of two ways.
     for (size_t pass = 0;; ++pass) {
       try {
-        loaded_.executor->run(args_, results_);
+        loaded_.executor->run(args_, results_, this);
         for (const auto& [original, copy] : copied_) at::Tensor(original).copy_(copy);
         return;
       } catch (const ArgumentMismatch& e) {
@@ -74,6 +74,11 @@ class Call {
   }
 
  private:
+  // Results may be the argument itself, or a view of it.
+  void give_up(uint32_t arg) override {
+    if (!loaded_.shown[arg]) tensors_[arg] = at::Tensor();
+  }
+
   bool unpack_one(Py_ssize_t i, PyObject* o) {
     if (std::holds_alternative<program::ArgNone>(program_.args[i])) {
       if (THPVariable_Check(o)) tensors_[i] = THPVariable_Unpack(o);
@@ -231,14 +236,14 @@ void callable_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyObject* callable_arena_bytes(PyObject* self, void*) {
+PyObject* callable_kept_bytes(PyObject* self, void*) {
   const LoadedProgram& p = **reinterpret_cast<CallableObject*>(self)->program;
-  return PyLong_FromUnsignedLongLong(p.executor->arena_bytes());
+  return PyLong_FromUnsignedLongLong(p.executor->kept_bytes());
 }
 
 PyGetSetDef callable_getset[] = {
-    {"arena_bytes", callable_arena_bytes, nullptr, "bytes of transient memory that a call takes",
-     nullptr},
+    {"kept_bytes", callable_kept_bytes, nullptr,
+     "bytes of transient memory that it keeps between calls", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMemberDef callable_members[] = {

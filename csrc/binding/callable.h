@@ -13,6 +13,7 @@ namespace poot::binding {
 struct LoadedProgram {
   c10::Device device{c10::kCPU};  // of all tensors
   std::vector<bool> donated;      // by argument: nobody reads it after the call
+  std::vector<bool> shown;        // by argument: a result is it, or views it
   // Complex tensors enter and leave the program as real ones whose last axis holds real and
   // imaginary part.
   std::vector<bool> complex_args, complex_results;

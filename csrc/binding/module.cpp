@@ -75,6 +75,15 @@ py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
   loaded->calls = std::move(calls);
   loaded->host =
       std::make_unique<TorchHost>(loaded->calls, compiled.program, loaded->device, output_pool);
+  loaded->shown.resize(signature.args.size());
+  for (const program::Result& r : compiled.program.results) {
+    if (const auto* a = std::get_if<program::ResultArg>(&r)) loaded->shown.at(a->arg) = true;
+    const auto* v = std::get_if<program::ResultView>(&r);
+    if (!v) continue;
+    const program::Program& p = compiled.program;
+    const program::Buffer& b = p.buffers[p.views[v->view.index].buffer.index];
+    if (b.cls == program::BufferClass::Input) loaded->shown.at(b.index) = true;
+  }
   if (cuda) {
     std::vector<runtime::ModuleId> modules;
     for (const std::string& bytes : compiled.modules) modules.push_back(cuda->load(bytes));
@@ -83,7 +92,7 @@ py::tuple compile(const ir::Graph& graph, const passes::Signature& signature,
                                                            capture_libraries ? cuda : nullptr);
   } else {
     loaded->executor = std::make_unique<runtime::Executor>(
-        std::move(compiled.program), std::move(compiled.images), *loaded->host);
+        std::move(compiled.program), std::move(compiled.images), *loaded->host, loaded->donated);
   }
   return py::make_tuple(make_callable(std::move(loaded)), report);
 }

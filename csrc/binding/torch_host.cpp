@@ -60,11 +60,17 @@ at::Tensor with_strides(const at::Tensor& t, at::IntArrayRef strides) {
   return out;
 }
 
+bool TorchHost::pools(size_t bytes) const {
+  return pooled_ && device_.is_cpu() && bytes >= runtime::BlockPool::kSmallest;
+}
+
 void* TorchHost::allocate(size_t bytes) {
+  if (pools(bytes)) return output_pool().take(bytes, runtime::BlockPool::For::Call);
   return c10::GetAllocator(device_.type())->raw_allocate(bytes);
 }
 
 void TorchHost::free(void* p) {
+  if (pooled_ && device_.is_cpu() && output_pool().owns(p)) return output_pool().give(p);
   c10::GetAllocator(device_.type())->raw_deallocate(p);
 }
 

@@ -24,8 +24,8 @@ at::Tensor with_strides(const at::Tensor& t, at::IntArrayRef strides);
 
 class TorchHost : public runtime::HostServices {
  public:
-  // Of a program whose tensors lie on `device`; `pooled`: large results on the CPU come from the
-  // process's pool.
+  // Of a program whose tensors lie on `device`; `pooled`: large results and
+  // transients on the CPU come from the process's pool.
   TorchHost(std::shared_ptr<OpaqueTable> calls, const program::Program& program, c10::Device device,
             bool pooled)
       : calls_(std::move(calls)), device_(device), pooled_(pooled), packed_(program) {}
@@ -50,6 +50,8 @@ class TorchHost : public runtime::HostServices {
   }
 
  private:
+  bool pools(size_t bytes) const;
+
   std::shared_ptr<OpaqueTable> calls_;
   const c10::Device device_;
   const bool pooled_;

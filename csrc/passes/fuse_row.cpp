@@ -242,7 +242,8 @@ class RowFusion {
            users[0] == reader && only_inside(r, reader);
   }
 
-  // Movement before a pointwise equation belongs to a pointwise region with it.
+  // Movement before a pointwise equation belongs to a pointwise region with it, unless it makes one
+  // number a row, which the equation spreads.
   bool fits(const RowShape& row, const ir::Eqn& eqn) const {
     for (const ir::Operand& o : eqn.inputs) {
       const int32_t d = def(o);
@@ -250,6 +251,7 @@ class RowFusion {
       const ir::Eqn& producer = partition_.eqn(static_cast<uint32_t>(d));
       if (producer.info().kind != ir::OpKind::Movement) continue;
       const Shape& made = shape(static_cast<uint32_t>(d));
+      if (is_per_row(row, made) && is_full(row, graph_.type(eqn.outs[0]).shape)) continue;
       if (!is_lookup(producer) || !(is_full(row, made) || is_per_row(row, made))) return false;
     }
     return true;

@@ -152,10 +152,22 @@ bool Planner::place_in_state(KernelRequest& request, const std::vector<Place>& i
   return true;
 }
 
+namespace {
+
+// Whether a result of this type may be all of the buffer.
+bool is_result_of(const Buffer& b, const ir::TensorType& type, const Window& w) {
+  return b.cls != BufferClass::Input && w.offset.is_const(0) &&
+         b.bytes == numel(type.shape) * Dim(byte_size(type.dtype));
+}
+
+}  // namespace
+
 bool Planner::reuse_operand(KernelRequest& request, const std::vector<Place>& inputs,
                             std::vector<bool>& taken, size_t output, Place& to) {
   const ValueId v = eqn_->outs[output];
-  if (facts_[v.index].escapes) return false;
+  const bool escapes = facts_[v.index].escapes;
+  // Elsewhere results move from call to call, which what writes them should not.
+  if (escapes && context_.target.isa != Isa::X86) return false;
   const ir::TensorType& type = graph_.type(v);
   for (size_t k = 0; k < inputs.size(); ++k) {
     const Buffer& b = writer_.buffer(inputs[k].buffer);
@@ -173,7 +185,8 @@ bool Planner::reuse_operand(KernelRequest& request, const std::vector<Place>& in
     const std::optional<Shape>& wanted = facts_[v.index].strides;
     const bool as_wanted = wanted && w.shape == type.shape && !is_broadcast(w) &&
                            same_strides(type.shape, w.strides, *wanted);
-    if (!as_wanted && !is_contiguous(w)) continue;
+    if (!as_wanted && (escapes || !is_contiguous(w))) continue;
+    if (escapes && !is_result_of(b, type, w)) continue;
     taken[k] = true;
     request.in_place[output] = static_cast<int32_t>(k);
     to = {inputs[k].buffer,

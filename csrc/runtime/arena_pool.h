@@ -1,6 +1,9 @@
-// Arenas of one program, leased per call in flight. Every arena has the size that the program's
-// largest entry needs, so calls of all sizes share them and memory does not grow with the number of
-// sizes. Thread-safe; the device outlives the pool, the pool its leases.
+// Arenas of one program, leased per call in flight. Small ones are kept for the next call: each has
+// the size that the largest of the entries with small arenas needs, so calls of all sizes share
+// them. Large ones go back to the device after each call, since what a program holds between its
+// calls is missing for whatever runs then, its own backward graph among it; the host keeps such
+// memory mapped for all programs together (HostServices::allocate). Thread-safe; the device
+// outlives the pool, the pool its leases.
 #pragma once
 
 #include <mutex>
@@ -18,9 +21,10 @@ class ArenaPool {
   ArenaPool(const ArenaPool&) = delete;
   ArenaPool& operator=(const ArenaPool&) = delete;
 
-  // An entry needs `bytes`: arenas allocated from now on are as large.
+  // An entry needs `bytes`: small arenas allocated from now on are as large.
   void reserve(uint64_t bytes);
-  uint64_t high_water() const;
+  uint64_t high_water() const;  // of what was reserved
+  uint64_t kept_bytes() const;  // in no lease
 
   struct Arena {
     Address data = nullptr;
@@ -57,6 +61,7 @@ class ArenaPool {
   mutable std::mutex mutex_;
   std::vector<Arena> idle_;
   uint64_t high_water_ = 0;
+  uint64_t small_bytes_ = 0;  // of the largest small entry
 };
 
 // The arenas of one call: `early` goes back before the entry's late step.

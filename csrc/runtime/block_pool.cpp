@@ -1,5 +1,5 @@
-// The same program asks for the same sizes again and again, so a block serves requests of nearly
-// its own size only, the newest first: its pages are likeliest to be in the caches. Idle blocks are
+// The same program asks for the same sizes again and again, so a tensor gets a block of nearly its
+// own size only, the newest first: its pages are likeliest to be in the caches. Idle blocks are
 // few (each is large), so they are searched in a plain vector, oldest first.
 
 #include "runtime/block_pool.h"
@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
-bool fits(uint64_t block, uint64_t bytes) {
-  return block >= bytes && block - bytes <= bytes / 8;
+bool fits(uint64_t block, uint64_t bytes, BlockPool::For use) {
+  return block >= bytes && (use == BlockPool::For::Call || block - bytes <= bytes / 8);
 }
 
 }  // namespace
@@ -22,11 +22,11 @@ BlockPool::~BlockPool() {
   trim();
 }
 
-void* BlockPool::take(size_t bytes) {
+void* BlockPool::take(size_t bytes, For use) {
   const uint64_t size = (bytes + kPage - 1) / kPage * kPage;
   {
     std::lock_guard guard(mutex_);
-    if (void* p = take_idle(size)) return p;
+    if (void* p = take_idle(size, use)) return p;
   }
   void* p = nullptr;
   try {
@@ -43,10 +43,15 @@ void* BlockPool::take(size_t bytes) {
   return p;
 }
 
-void* BlockPool::take_idle(size_t bytes) {
+bool BlockPool::owns(void* p) const {
+  std::lock_guard guard(mutex_);
+  return live_.contains(p);
+}
+
+void* BlockPool::take_idle(size_t bytes, For use) {
   auto best = idle_.rend();
   for (auto it = idle_.rbegin(); it != idle_.rend(); ++it)
-    if (fits(it->bytes, bytes) && (best == idle_.rend() || it->bytes < best->bytes)) best = it;
+    if (fits(it->bytes, bytes, use) && (best == idle_.rend() || it->bytes < best->bytes)) best = it;
   if (best == idle_.rend()) return nullptr;
   const Idle block = *best;
   live_.emplace(block.data, block.bytes);

@@ -1,6 +1,6 @@
-// Large blocks of host memory, kept when a tensor dies and handed out again. From some size on the
-// system takes freed memory back at once, and filling fresh pages costs several times what the
-// kernel does; a block that was in use a call ago costs nothing.
+// Large blocks of host memory, kept when a tensor or a call's arena dies and handed out again. From
+// some size on the system takes freed memory back at once, and filling fresh pages costs several
+// times what the kernel does; a block that was in use a call ago costs nothing.
 //
 // A block belongs to whoever took it until it is given back: the pool never touches one that is
 // out. What lies idle is bounded: by a cap, oldest blocks going first, and by age. Thread-safe; the
@@ -32,11 +32,14 @@ class BlockPool {
   // Results below this stay with the host's allocator, which keeps them mapped by itself.
   static constexpr size_t kSmallest = size_t{1} << 20;
 
-  // A block of at least `bytes`, of at most an eighth more. Throws what `allocate` throws once
-  // nothing idle is left to free.
-  void* take(size_t bytes);
+  // Tensors may live for long: their blocks have at most an eighth more than they need. What goes
+  // back with the call takes any idle block.
+  enum class For : uint8_t { Tensor, Call };
+  // A block of at least `bytes`. Throws what `allocate` throws once nothing idle is left to free.
+  void* take(size_t bytes, For use = For::Tensor);
   // Of take(), once.
   void give(void* p) noexcept;
+  bool owns(void* p) const;  // whether the block is out
   // Frees the oldest idle blocks until at most `keep` bytes are idle.
   void trim(uint64_t keep = 0) noexcept;
 
@@ -58,7 +61,7 @@ class BlockPool {
     uint64_t bytes;
     Clock::time_point since;
   };
-  void* take_idle(size_t bytes);
+  void* take_idle(size_t bytes, For use);
   // Moves blocks to `out` that are too many or too old; freeing them needs no lock.
   void evict(uint64_t keep, Clock::time_point older_than, std::vector<void*>& out);
   void free_all(const std::vector<void*>& blocks) const noexcept;

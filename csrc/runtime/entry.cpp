@@ -4,16 +4,14 @@
 
 #include <algorithm>
 
-#include "runtime/arena.h"
 #include "runtime/arena_split.h"
+#include "runtime/placement.h"
 #include "support/errors.h"
 
 namespace poot::runtime {
 namespace {
 
 using program::BufferClass;
-
-constexpr uint64_t kWorthLending = 64 << 10;
 
 std::vector<int64_t> eval(const Shape& dims, std::span<const int64_t> symbols) {
   std::vector<int64_t> out;
@@ -35,78 +33,14 @@ bool is_empty(const program::Arg& arg, std::span<const int64_t> symbols) {
                           [&](const Dim& d) { return d.eval(symbols) == 0; });
 }
 
-// What transients are placed by: their live ranges and the results, with the buffers' numbers.
-struct Memory {
-  std::vector<LiveRange> ranges;
-  std::vector<FreshResult> results;
-  std::vector<uint32_t> transients, outputs;
-};
-
-Memory bind_buffers(Entry& e, const program::Program& p) {
-  Memory m;
+void bind_buffers(Entry& e, const program::Program& p) {
   for (const program::Buffer& b : p.buffers) {
-    const auto number = static_cast<uint32_t>(e.buffers.size());
     BoundBuffer bound{b.cls, b.index};
     bound.bytes = static_cast<uint64_t>(eval_size(b.bytes, e.symbols, "a buffer's size"));
     if (b.cls == BufferClass::Input && is_empty(p.args[b.index], e.symbols)) bound.bytes = 0;
     if (b.cls == BufferClass::Const) bound.constant = b.data.data();
-    if (b.cls == BufferClass::Arena) {
-      m.ranges.push_back({bound.bytes, b.first, b.last});
-      m.transients.push_back(number);
-    }
-    if (b.cls == BufferClass::Output) {
-      m.results.push_back({bound.bytes, b.first});
-      m.outputs.push_back(number);
-    }
     e.buffers.push_back(bound);
   }
-  return m;
-}
-
-// On a device whose memory is the host's: transients live in results that are not written yet, then
-// in the arena.
-void place_in_results(Entry& e, const Memory& m) {
-  std::vector<Loan> loans;
-  std::vector<uint32_t> lenders;
-  for (size_t i = 0; i < m.results.size(); ++i) {
-    if (m.results[i].bytes < kWorthLending) continue;
-    loans.push_back({m.results[i].bytes, m.results[i].first});
-    lenders.push_back(m.outputs[i]);
-  }
-  const ArenaLayout layout = pack_arena(m.ranges, loans);
-  for (size_t i = 0; i < m.transients.size(); ++i) {
-    BoundBuffer& b = e.buffers[m.transients[i]];
-    b.arena_offset = layout.offsets[i];
-    if (layout.loans[i] == kNoLoan) continue;
-    b.lender = lenders[layout.loans[i]];
-    e.lent.push_back(m.transients[i]);
-  }
-  e.arena_bytes = layout.bytes;
-}
-
-// On one whose recordings hold addresses, transients do not lie in results, which move from call to
-// call: they lie in one arena or, around late results, in two. The launch before which the first
-// goes back, or kNoSplit.
-uint32_t place_in_arenas(Entry& e, const Memory& m) {
-  const uint32_t split = split_launch(m.ranges, m.results);
-  for (const bool early : {true, false}) {
-    std::vector<LiveRange> ranges;
-    std::vector<uint32_t> buffers;
-    for (size_t i = 0; i < m.ranges.size(); ++i) {
-      if ((split != kNoSplit && m.ranges[i].last < split) != early) continue;
-      ranges.push_back(m.ranges[i]);
-      buffers.push_back(m.transients[i]);
-    }
-    const ArenaLayout layout = pack_arena(ranges);
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      e.buffers[buffers[i]].arena_offset = layout.offsets[i];
-      e.buffers[buffers[i]].early = early;
-    }
-    (early ? e.early_bytes : e.arena_bytes) = layout.bytes;
-  }
-  for (size_t i = 0; i < m.outputs.size(); ++i)
-    e.buffers[m.outputs[i]].late = split != kNoSplit && m.results[i].first >= split;
-  return split;
 }
 
 void bind_views(Entry& e, const program::Program& p) {
@@ -167,14 +101,22 @@ void bind_results(Entry& e, const program::Program& p) {
   }
 }
 
-// By launch number: the Owned buffers that no result views and that it reads last.
-std::vector<std::vector<uint32_t>> releases(const Entry& e, const program::Program& p) {
+// By launch number: buffers that get memory of their own before it, and those whose memory goes
+// after it.
+struct Changes {
+  std::vector<uint32_t> begin, end;
+};
+
+std::vector<Changes> changes(const Entry& e, const program::Program& p) {
   size_t launches = 0;
   for (const program::Segment& s : p.segments) launches += s.launches.size();
-  std::vector<std::vector<uint32_t>> out(launches);
-  for (uint32_t b = 0; b < e.buffers.size(); ++b) {
-    if (e.buffers[b].cls != BufferClass::Owned || e.keep[b] || launches == 0) continue;
-    out[std::min<size_t>(p.buffers[b].last, launches - 1)].push_back(b);
+  std::vector<Changes> out(launches);
+  for (uint32_t b = 0; b < e.buffers.size() && launches != 0; ++b) {
+    const BoundBuffer& buffer = e.buffers[b];
+    const bool ours = buffer.cls == BufferClass::Arena || buffer.cls == BufferClass::Output;
+    if (buffer.own && ours) out[p.buffers[b].first].begin.push_back(b);
+    if ((buffer.own || buffer.cls == BufferClass::Owned) && !e.keep[b])
+      out[std::min<size_t>(p.buffers[b].last, launches - 1)].end.push_back(b);
   }
   return out;
 }
@@ -199,13 +141,13 @@ void bind_call_step(Entry& e, const program::LaunchBody& body) {
   e.steps.push_back(std::move(step));
 }
 
-// Kernel launches in a row become one recording; it ends early where memory is to be released, and
+// Kernel launches in a row become one recording; it ends early where memory comes or goes, and
 // before the launch at which the late step begins.
 void bind_steps(Entry& e, const program::Program& p, Device& device,
                 std::span<const ModuleId> modules, uint32_t split, bool apart) {
-  const std::vector<std::vector<uint32_t>> release = releases(e, p);
+  std::vector<Changes> memory = changes(e, p);
   std::vector<DeviceLaunch> run;
-  std::vector<uint32_t> kernels;
+  std::vector<uint32_t> kernels, fresh;
   uint32_t number = 0;  // of launches bound so far
   auto end_run = [&] {
     if (run.empty()) return;
@@ -213,9 +155,11 @@ void bind_steps(Entry& e, const program::Program& p, Device& device,
     step.recording = device.record(run);
     step.launch = number - static_cast<uint32_t>(run.size());
     step.kernels = std::move(kernels);
+    step.allocate = std::move(fresh);
     e.steps.push_back(std::move(step));
     run.clear();
     kernels.clear();
+    fresh.clear();
   };
   for (const program::Segment& segment : p.segments) {
     for (const program::Launch& launch : segment.launches) {
@@ -223,18 +167,22 @@ void bind_steps(Entry& e, const program::Program& p, Device& device,
         end_run();
         e.late_step = static_cast<uint32_t>(e.steps.size());
       }
+      Changes& change = memory[number];
+      if (!change.begin.empty()) end_run();
       if (const auto* k = std::get_if<program::KernelLaunch>(&launch.body)) {
+        if (!change.begin.empty()) fresh = std::move(change.begin);
         run.push_back(bind_kernel(e, p, *k, modules));
         kernels.push_back(k->kernel.index);
       } else {
         end_run();
         bind_call_step(e, launch.body);
         e.steps.back().launch = number;
+        e.steps.back().allocate = std::move(change.begin);
       }
-      const auto& r = release[number++];
-      if (apart || !r.empty()) {
+      ++number;
+      if (apart || !change.end.empty()) {
         end_run();
-        e.steps.back().release = r;
+        e.steps.back().release = std::move(change.end);
       }
     }
     end_run();
@@ -244,16 +192,13 @@ void bind_steps(Entry& e, const program::Program& p, Device& device,
 }  // namespace
 
 void bind_entry(Entry& entry, const program::Program& program, Device& device,
-                std::span<const ModuleId> modules, std::vector<int64_t> symbols, bool apart) {
+                std::span<const ModuleId> modules, std::vector<int64_t> symbols,
+                const std::vector<bool>& donated, bool apart) {
   entry.symbols = std::move(symbols);
-  const Memory memory = bind_buffers(entry, program);
-  uint32_t split = kNoSplit;
-  if (device.facts().host_memory)
-    place_in_results(entry, memory);
-  else
-    split = place_in_arenas(entry, memory);
+  bind_buffers(entry, program);
   bind_views(entry, program);
   bind_results(entry, program);
+  const uint32_t split = place_buffers(entry, program, device.facts().host_memory, donated);
   bind_steps(entry, program, device, modules, split, apart);
 }
 

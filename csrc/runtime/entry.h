@@ -22,6 +22,9 @@ struct BoundBuffer {
   uint32_t lender = kAbsent;  // Arena: that Output's number
   bool early = false;         // Arena: in the early one
   bool late = false;          // Output: has memory from the late step on
+  // Arena, Output: has memory of its own from its first launch on, an Arena to its last. Input: is
+  // given up after its last.
+  bool own = false;
   const char* constant = nullptr;
 };
 
@@ -50,8 +53,9 @@ struct BoundStep {
   std::vector<uint32_t> kernels;               // of the recording's launches, to name faults
   mutable Fault fault;  // where the device works asynchronously, and writes it after the call
   uint32_t call = 0;
-  uint32_t launch = 0;            // number of its first launch in the program
-  std::vector<uint32_t> release;  // Owned buffers whose last use this is
+  uint32_t launch = 0;             // number of its first launch in the program
+  std::vector<uint32_t> allocate;  // own buffers whose first use this is
+  std::vector<uint32_t> release;   // Owned and own buffers whose last use this is
 };
 
 struct Entry {
@@ -71,10 +75,10 @@ struct Entry {
 };
 
 // Evaluates `program` for `symbols` and records its kernel launches on `device`, where `modules[i]`
-// is kernel i; `apart`: each launch is a step of its own. Throws DeviceError if a size is negative
-// or a grid exceeds 32 bits.
+// is kernel i; `donated` as in placement.h; `apart`: each launch is a step of its own. Throws
+// DeviceError if a size is negative or a grid exceeds 32 bits.
 void bind_entry(Entry& entry, const program::Program& program, Device& device,
                 std::span<const ModuleId> modules, std::vector<int64_t> symbols,
-                bool apart = false);
+                const std::vector<bool>& donated, bool apart = false);
 
 }  // namespace poot::runtime

@@ -50,19 +50,23 @@ struct Executor::Impl {
   Capturer* const capturer;
   ArenaPool arenas;
   std::vector<ModuleId> modules;
+  std::vector<bool> donated;       // by argument
   std::vector<Address> constants;  // by buffer, where the device has copies of its own
   std::unique_ptr<ArgBinder> binder;
   mutable std::mutex mutex;
   std::list<std::shared_ptr<Kept>> entries;  // most recently used first
 
-  Impl(program::Program p, std::vector<ModuleId> m, HostServices& h, Device* d, Capturer* c)
+  Impl(program::Program p, std::vector<ModuleId> m, HostServices& h, Device* d, Capturer* c,
+       std::vector<bool> given = {})
       : program(std::move(p)),
         host(h),
         own(d ? nullptr : std::make_unique<CpuDevice>(h)),
         device(d ? *d : *own),
         capturer(c),
         arenas(device),
-        modules(std::move(m)) {
+        modules(std::move(m)),
+        donated(std::move(given)) {
+    donated.resize(program.args.size(), false);
     program::check(program);
     binder = std::make_unique<ArgBinder>(program);
     if (!device.facts().host_memory) upload_constants();
@@ -85,7 +89,8 @@ struct Executor::Impl {
 
   const Entry& apart(Kept& kept) {
     std::call_once(kept.apart_once, [&] {
-      bind_entry(kept.apart, program, device, modules, kept.entry.symbols, /*apart=*/true);
+      bind_entry(kept.apart, program, device, modules, kept.entry.symbols, donated,
+                 /*apart=*/true);
     });
     return kept.apart;
   }
@@ -105,7 +110,7 @@ struct Executor::Impl {
       return entries.front();
     }
     auto fresh = std::make_shared<Kept>();
-    bind_entry(fresh->entry, program, device, modules, std::move(symbols));
+    bind_entry(fresh->entry, program, device, modules, std::move(symbols), donated);
     if (capturer && Captures::worth(fresh->entry))
       fresh->captures = std::make_unique<Captures>(fresh->entry, *capturer);
     arenas.reserve(fresh->entry.early_bytes + fresh->entry.arena_bytes);
@@ -116,9 +121,9 @@ struct Executor::Impl {
 };
 
 Executor::Executor(program::Program program, std::vector<std::shared_ptr<const Image>> images,
-                   HostServices& host)
+                   HostServices& host, std::vector<bool> donated)
     : impl_(std::make_unique<Impl>(std::move(program), std::vector<ModuleId>{}, host, nullptr,
-                                   nullptr)) {
+                                   nullptr, std::move(donated))) {
   for (auto& image : images) impl_->modules.push_back(impl_->own->adopt(std::move(image)));
 }
 Executor::Executor(program::Program program, std::vector<ModuleId> modules, HostServices& host,
@@ -131,7 +136,7 @@ const program::Program& Executor::program() const {
   return impl_->program;
 }
 
-void Executor::run(std::span<const CallArg> args, std::span<CallResult> results) {
+void Executor::run(std::span<const CallArg> args, std::span<CallResult> results, Caller* caller) {
   const program::Program& p = impl_->program;
   if (args.size() != p.args.size() || results.size() != p.results.size())
     throw InternalError("call with " + std::to_string(args.size()) +
@@ -141,7 +146,7 @@ void Executor::run(std::span<const CallArg> args, std::span<CallResult> results)
   const std::shared_ptr<Kept> kept = impl_->find(std::move(symbols));
   const Watch watch = impl_->host.watched();
   const Entry& entry = watch == Watch::Launches ? impl_->apart(*kept) : kept->entry;
-  Run run(p, entry, impl_->host, impl_->device, impl_->constants, watch != Watch::Nothing);
+  Run run(p, entry, impl_->host, impl_->device, impl_->constants, caller, watch != Watch::Nothing);
   Captures::Turn captured;
   if (kept->captures && watch != Watch::Launches) captured = kept->captures->begin(args);
   CallArenas fresh;
@@ -176,6 +181,10 @@ uint64_t Executor::entries() const {
 
 uint64_t Executor::arena_bytes() const {
   return impl_->arenas.high_water();
+}
+
+uint64_t Executor::kept_bytes() const {
+  return impl_->arenas.kept_bytes();
 }
 
 }  // namespace poot::runtime

@@ -30,11 +30,20 @@ struct CallResult {
   int64_t integer = 0;
 };
 
+// Who calls: holds the arguments' memory.
+class Caller {
+ public:
+  virtual ~Caller() = default;
+  virtual void give_up(uint32_t arg) = 0;  // nothing in the call reads the argument any more
+};
+
 class Executor {
  public:
-  // On the CPU: `images[i]` is kernel i's. Throws InvalidGraph if the program does not check.
+  // On the CPU: `images[i]` is kernel i's; `donated`: arguments, by position, whose memory is free
+  // once the caller gives them up, empty if none. Throws InvalidGraph if the program does not
+  // check.
   Executor(program::Program program, std::vector<std::shared_ptr<const Image>> images,
-           HostServices& host);
+           HostServices& host, std::vector<bool> donated = {});
   // On a device whose memory the host's tensors lie in: `modules[i]` is kernel i's. Host and device
   // outlive the executor. Where the device works asynchronously, so does run(), and a kernel's
   // fault is the error of a later call. With a capturer, library calls are replayed with the
@@ -46,11 +55,12 @@ class Executor {
   // Runs one call. Throws ArgumentMismatch when the call does not fit the program (sizes, strides,
   // overlap of a mutated argument) before anything is written, and IndexError / ZeroDivision kinds
   // through `StatusError`.
-  void run(std::span<const CallArg> args, std::span<CallResult> results);
+  void run(std::span<const CallArg> args, std::span<CallResult> results, Caller* caller = nullptr);
   // Strides that the program wants of a tensor argument, for this call's symbols.
   std::vector<int64_t> wanted_strides(std::span<const CallArg> args, uint32_t arg) const;
   uint64_t entries() const;
   uint64_t arena_bytes() const;  // high-water mark over entries
+  uint64_t kept_bytes() const;   // of arenas, between calls
 
  private:
   struct Impl;

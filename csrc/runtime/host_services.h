@@ -36,7 +36,9 @@ using RangeFn = void (*)(void* ctx, uint32_t first, uint32_t last);
 class HostServices {
  public:
   virtual ~HostServices() = default;
-  virtual void* allocate(size_t bytes) = 0;  // 64-byte aligned; throws DeviceError
+  // 64-byte aligned; throws DeviceError. Transient memory of 1 MiB and more is asked for anew in
+  // each call, so a host may keep it mapped.
+  virtual void* allocate(size_t bytes) = 0;
   virtual void free(void* p) = 0;
   // Fresh memory for results of one call; `owner` keeps it alive, `data` is 64-byte aligned.
   virtual HostTensor allocate_output(size_t bytes) = 0;

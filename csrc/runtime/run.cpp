@@ -24,10 +24,11 @@ void Run::place_buffers(std::span<const CallArg> args, CallArenas& arenas, bool 
         base_[b] = static_cast<char*>(args[buffer.index].tensor.data);
         break;
       case BufferClass::Arena:
-        base_[b] = (buffer.early ? arenas.early : arenas.rest).data() + buffer.arena_offset;
+        if (!buffer.own)
+          base_[b] = (buffer.early ? arenas.early : arenas.rest).data() + buffer.arena_offset;
         break;
       case BufferClass::Output:
-        if (!buffer.late) allocate(static_cast<uint32_t>(b));
+        if (!buffer.late && !buffer.own) allocate(static_cast<uint32_t>(b));
         break;
       case BufferClass::Const:
         base_[b] = constants_.empty() ? const_cast<char*>(buffer.constant) : constants_[b];
@@ -66,6 +67,7 @@ std::shared_ptr<void> Run::announce(size_t first, size_t last) const {
 }
 
 void Run::run_step(const BoundStep& step) {
+  for (const uint32_t b : step.allocate) allocate(b);
   if (!step.recording) {
     run_call(entry_.calls[step.call]);
   } else if (device_.facts().host_memory) {
@@ -91,6 +93,8 @@ void Run::release(const BoundStep& step) {
   for (const uint32_t b : step.release) {
     owned_[b] = {};
     base_[b] = nullptr;
+    if (entry_.buffers[b].cls == BufferClass::Input && caller_)
+      caller_->give_up(entry_.buffers[b].index);
   }
 }
 

@@ -14,15 +14,16 @@ namespace poot::runtime {
 
 class Run {
  public:
-  // `constants`: addresses by buffer; empty where the device reads the program's own. `watched`:
-  // steps are announced.
+  // `constants`: addresses by buffer; empty where the device reads the program's own. `caller`, if
+  // any, gives arguments up. `watched`: steps are announced.
   Run(const program::Program& program, const Entry& entry, HostServices& host, Device& device,
-      std::span<const Address> constants, bool watched)
+      std::span<const Address> constants, Caller* caller, bool watched)
       : program_(program),
         entry_(entry),
         host_(host),
         device_(device),
         constants_(constants),
+        caller_(caller),
         watched_(watched) {}
 
   // `arenas` outlive the run; `keep`: the early one is not given back.
@@ -55,6 +56,7 @@ class Run {
   HostServices& host_;
   Device& device_;
   std::span<const Address> constants_;
+  Caller* const caller_;
   const bool watched_;
   std::vector<Address> base_;  // by buffer: the slots of replays
   std::vector<HostTensor> owned_;

@@ -70,6 +70,19 @@ TEST(BlockPool, ABlockServesNearlyItsOwnSizeOnly) {
   for (void* p : {a, smaller, larger}) pool.give(p);
 }
 
+TEST(BlockPool, ACallTakesAnyIdleBlockThatIsLargeEnough) {
+  BlockPool pool(options(64 * kMiB));
+  void* a = pool.take(8 * kMiB);
+  void* b = pool.take(6 * kMiB);
+  pool.give(a);
+  pool.give(b);
+  EXPECT_FALSE(pool.owns(b));
+  EXPECT_EQ(pool.take(2 * kMiB, BlockPool::For::Call), b);  // the smallest
+  EXPECT_TRUE(pool.owns(b));
+  EXPECT_EQ(pool.take(2 * kMiB, BlockPool::For::Call), a);
+  for (void* p : {a, b}) pool.give(p);
+}
+
 TEST(BlockPool, WhatLiesIdleIsBounded) {
   const int64_t before = allocated;
   {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -39,7 +40,12 @@ class CountingHost : public MallocHost {
   HostTensor allocate_output(size_t bytes) override {
     HostTensor t;
     t.data = MallocHost::allocate(bytes);
-    t.owner = std::shared_ptr<void>(t.data, [](void* p) { std::free(p); });
+    owned_bytes += bytes;
+    owned_peak = std::max(owned_peak, owned_bytes);
+    t.owner = std::shared_ptr<void>(t.data, [this, bytes](void* p) {
+      owned_bytes -= bytes;
+      std::free(p);
+    });
     return t;
   }
   void opaque_call(uint32_t, std::span<const TensorRef> in, std::span<const int64_t>,
@@ -56,6 +62,7 @@ class CountingHost : public MallocHost {
   std::mutex mutex;
   std::map<void*, size_t> sizes;
   size_t live_bytes = 0;
+  size_t owned_bytes = 0, owned_peak = 0;  // of outputs, on one thread
   std::atomic<int> allocations{0}, released{0};
 };
 
@@ -116,9 +123,10 @@ inline std::vector<int64_t> call(Executor& e, Vector& x) {
 
 class ExecutorTest : public ::testing::Test {
  protected:
-  std::unique_ptr<Executor> make(Program p) {
+  std::unique_ptr<Executor> make(Program p, std::vector<bool> donated = {}) {
     return std::make_unique<Executor>(std::move(p),
-                                      std::vector{Image::map(testing::add_meta_image())}, host_);
+                                      std::vector{Image::map(testing::add_meta_image())}, host_,
+                                      std::move(donated));
   }
   CountingHost host_;
 };

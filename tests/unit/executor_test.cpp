@@ -62,6 +62,58 @@ TEST_F(ExecutorTest, ResultsLendTheirMemoryUntilTheyAreWritten) {
   EXPECT_EQ(e->arena_bytes(), 20000u * 8);
 }
 
+TEST_F(ExecutorTest, LargeArenasGoBackAfterTheCall) {
+  const auto e = make(chain());
+  Vector small(100), large(200'000);
+  call(*e, small);
+  const size_t kept = host_.live_bytes;
+  EXPECT_EQ(e->kept_bytes(), kept);
+  EXPECT_EQ(call(*e, large), Vector(200'000, 3 * (200'000 - 8)).data);
+  EXPECT_EQ(e->arena_bytes(), 200'000u * 8);
+  EXPECT_EQ(host_.live_bytes, kept);
+  const int before = host_.allocations;
+  call(*e, small);
+  EXPECT_EQ(host_.allocations, before) << "the small one is kept";
+}
+
+// Where the argument is given, two vectors live at once; where it is not, the result lends its
+// memory to a transient.
+TEST_F(ExecutorTest, GivenArgumentsAndTransientsLiveNoLongerThanTheyAreRead) {
+  struct Gives final : Caller {
+    void give_up(uint32_t arg) override {
+      EXPECT_EQ(arg, 0u);
+      ++given;
+      owned = host.owned_bytes;
+    }
+    explicit Gives(const CountingHost& h) : host(h) {}
+    const CountingHost& host;
+    int given = 0;
+    size_t owned = 0;
+  };
+  constexpr int64_t kMany = 200'000;
+  for (const bool donated : {true, false}) {
+    const auto e = make(chain(), {donated});
+    Gives caller(host_);
+    Vector x(kMany);
+    const CallArg args[] = {x.arg()};
+    host_.owned_peak = 0;
+    {
+      CallResult results[2];
+      e->run(args, results, &caller);
+      EXPECT_EQ(values(results[0]), Vector(kMany, 3 * (kMany - 8)).data);
+      EXPECT_EQ(host_.owned_bytes, kMany * 8u) << "the result";
+    }
+    EXPECT_EQ(host_.owned_bytes, 0u);
+    EXPECT_EQ(caller.given, donated ? 1 : 0);
+    if (!donated) continue;
+    EXPECT_EQ(caller.owned, kMany * 8u) << "one transient lives when the argument goes";
+    EXPECT_EQ(host_.owned_peak, 2 * kMany * 8u);
+    EXPECT_EQ(e->arena_bytes(), 0u);
+    Vector few(100);
+    EXPECT_EQ(call(*e, few), Vector(100, 3 * (100 - 8)).data);
+  }
+}
+
 TEST_F(ExecutorTest, ManySizesKeepMemoryFlat) {
   const auto e = make(chain());
   Vector largest(1000);
