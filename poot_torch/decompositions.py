@@ -52,7 +52,6 @@ _NAMES = (
     # normalisation backward
     "_softmax_backward_data",
     "_log_softmax_backward_data",
-    "native_layer_norm_backward",
     "native_group_norm_backward",
     "_fused_rms_norm_backward",
     # views backward

@@ -175,7 +175,14 @@ _own(aten._adaptive_avg_pool2d_backward.default)(functools.partial(_adaptive_bac
 _own(aten._adaptive_avg_pool3d_backward.default)(functools.partial(_adaptive_backward, n=3))
 
 
-# ---- batch norms
+# ---- norms
+
+
+@_own(aten.native_layer_norm_backward.default)
+def layer_norm_backward(*args: Any) -> tuple[Tensor | None, ...]:
+    """The gradient of x is contiguous, as eager's, whatever that of the result is."""
+    of_x, *others = torch._decomp.decompositions.native_layer_norm_backward(*args)
+    return (None if of_x is None else of_x.contiguous(), *others)
 
 
 @_own(aten.native_batch_norm_backward.default)

@@ -183,3 +183,18 @@ def test_a_second_derivative_is_refused_or_right():
         assert "double backward" in str(e) or "does not require grad" in str(e)
     else:
         torch.testing.assert_close(second, 6 * x.detach())
+
+
+def test_gradient_of_layer_norm_is_contiguous_under_a_transposed_one():
+    torch._dynamo.reset()
+    x = torch.randn(3, 2, 4, requires_grad=True)
+
+    def fn(x):
+        return F.layer_norm(x, (4,)).transpose(0, 1)
+
+    compiled = torch.compile(fn, backend=poot, options=STRICT)
+    slope = torch.randn(2, 3, 4)
+    (want,) = torch.autograd.grad(fn(x), x, slope)
+    (got,) = torch.autograd.grad(compiled(x), x, slope)
+    torch.testing.assert_close(got, want)
+    assert got.stride() == want.stride() == (8, 4, 1)
