@@ -57,14 +57,14 @@ class PointwiseFusion {
     if (!fusion_.context.options.fuse) {
       if (!view) open(e);
     } else if (view || (eqn.info().kind == ir::OpKind::Source && is_free(graph_, eqn))) {
-      if (!fusion_.copy_to_readers(e, readers) && !view) open(e);
+      if (!fusion_.copy_to_readers(e) && !view) open(e);
     } else if (readers.regions.empty()) {
       open(e);
     } else if (!readers.outside && readers.regions.size() == 1) {
       settle(e, fusion_.join(readers.regions[0], e, false));
     } else {
       const std::string refusal = join_as_result(e, readers);
-      if (!refusal.empty() && !fusion_.copy_to_all(e, readers)) settle(e, refusal);
+      if (!refusal.empty() && !fusion_.copy_to_all(e)) settle(e, refusal);
     }
   }
 

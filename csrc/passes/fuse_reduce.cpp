@@ -65,7 +65,7 @@ class ReduceFusion {
     if (readers.regions.empty()) return;
     const ir::Eqn& eqn = partition_.eqn(e);
     if (ir::is_view(eqn.info().kind) || eqn.info().kind == ir::OpKind::Source) {
-      if (is_free(graph_, eqn)) fusion_.copy_to_readers(e, readers);
+      if (is_free(graph_, eqn)) fusion_.copy_to_readers(e);
       return;
     }
     if (readers.outside) return;
@@ -74,7 +74,7 @@ class ReduceFusion {
         fusion_.merge(readers.regions[0], readers.regions[i]);
     readers = partition_.readers(e);
     if (readers.regions.size() > 1) {
-      fusion_.copy_to_all(e, readers);
+      fusion_.copy_to_all(e);
       return;
     }
     const std::string refusal = fusion_.join(readers.regions[0], e, false);

@@ -38,7 +38,8 @@ void ProducerFusion::decline(uint32_t e, std::string reason) {
   context.declines.push_back({pass_, value_label(graph, partition.eqn(e)), std::move(reason)});
 }
 
-bool ProducerFusion::copy_to_readers(uint32_t e, const Readers& readers) {
+bool ProducerFusion::copy_to_readers(uint32_t e) {
+  const Readers readers = partition.readers(e);
   bool everywhere = !readers.outside && !readers.regions.empty();
   for (const RegionIndex r : readers.regions) {
     EvaluationMaps maps = table.wanted(r, e);
@@ -94,7 +95,8 @@ double ProducerFusion::bytes(const ir::Operand& o) const {
   return hinted_numel(t.shape, graph.symbols()) * static_cast<double>(byte_size(t.dtype));
 }
 
-bool ProducerFusion::copy_to_all(uint32_t e, const Readers& readers) {
+bool ProducerFusion::copy_to_all(uint32_t e) {
+  const Readers readers = partition.readers(e);
   if (readers.outside || readers.regions.empty() || readers.regions.size() > kMaxCopies)
     return false;
   const ir::Eqn& eqn = partition.eqn(e);

@@ -22,9 +22,9 @@ class ProducerFusion {
   // Empty if e joined r (as a result too, if it leaves), else the reason why not.
   std::string join(RegionIndex r, uint32_t e, bool leaves);
   // Evaluates a view or literal in every reader; true if no other reader is left.
-  bool copy_to_readers(uint32_t e, const Readers& readers);
+  bool copy_to_readers(uint32_t e);
   // Evaluates e in each reader instead of storing it, if that moves no more bytes and costs less.
-  bool copy_to_all(uint32_t e, const Readers& readers);
+  bool copy_to_all(uint32_t e);
   bool merge(RegionIndex a, RegionIndex b);
   void decline(uint32_t e, std::string reason);
 

@@ -85,6 +85,19 @@ def test_ratios_of_sizes():
     dynamically(lambda x: x * (x.shape[0] / x.shape[1]) + 1, (torch.randn(3, 7),), (torch.randn(5, 4),))
 
 
+def test_cubic_resampling_as_on_gpus(monkeypatch):
+    """The decomposition of bicubic resampling has a form of its own for devices other than the CPU."""
+    d = torch._decomp.decompositions
+
+    def coefficients(t):
+        outer, inner = d._upsample_cubic_convolution2, d._upsample_cubic_convolution1
+        return outer(t + 1.0, -0.75), inner(t, -0.75), inner(1.0 - t, -0.75), outer(2.0 - t, -0.75)
+
+    monkeypatch.setattr(d, "_upsample_get_cubic_coefficients", coefficients)
+    fn = lambda x, h, w: torch.nn.functional.interpolate(x, size=(h, w), mode="bicubic")  # noqa: E731
+    dynamically(fn, (torch.randn(2, 3, 4, 5), 7, 3), (torch.randn(2, 3, 9, 6), 5, 12))
+
+
 def test_averages_over_windows():
     F = torch.nn.functional
     calls = [(torch.randn(2, 3, 9, 7),), (torch.randn(2, 3, 5, 14),)]
