@@ -58,7 +58,6 @@ def section_tests(args: argparse.Namespace) -> dict[str, Any]:
         sys.executable,
         "-m",
         "pytest",
-        "-q",
         "--device",
         "cuda",
         "--timeout",

@@ -108,7 +108,7 @@ def test_averages_over_windows():
 
 
 def test_ranges_and_masks_of_symbolic_length():
-    fn = lambda x: torch.arange(x.shape[0], dtype=torch.float32) * x  # noqa: E731
+    fn = lambda x: torch.arange(x.shape[0], dtype=x.dtype, device=x.device) * x  # noqa: E731
     dynamically(fn, (torch.randn(3),), (torch.randn(9),))
     masked = lambda x, m, s: torch.masked_scatter(x, m, s)  # noqa: E731
     dynamically(masked, *[(torch.zeros(n), torch.arange(n) % 2 == 0, torch.randn(n)) for n in (4, 7)])
