@@ -16,7 +16,8 @@ import torch
 _OPTIMIZERS = str(pathlib.Path(torch.optim.__file__).parent)
 _ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow)
 _INPUTS = ("placeholder", "get_attr")
-_UPDATES = (operator.iadd, operator.imul, torch._foreach_add_, torch._foreach_mul_)
+_COUNTING = (operator.iadd, torch._foreach_add_)
+_MULTIPLYING = (operator.imul, torch._foreach_mul_)
 
 
 def _is_number(node: Any) -> bool:
@@ -41,9 +42,21 @@ def _computes(node: torch.fx.Node) -> bool:
     return node.op == "call_function" and (listed or node.target in _ARITHMETIC)
 
 
-def _written(node: torch.fx.Node) -> list[Any]:
-    first = node.args[0]
-    return list(first) if isinstance(first, (list, tuple)) else [first]
+def _listed(a: Any) -> list[Any]:
+    return list(a) if isinstance(a, (list, tuple)) else [a]
+
+
+def _updated(node: torch.fx.Node) -> list[Any]:
+    """The counts and products that it writes: those count by one, these are multiplied by numbers. Nothing where the
+    state of a parameter is updated, which may be 0-d too."""
+    if node.target in _COUNTING and node.args[1] != 1:
+        return []
+    if node.target in _MULTIPLYING and not all(
+        isinstance(n, torch.fx.Node) and _is_number(n) for n in _listed(node.args[1])
+    ):
+        return []
+    written = _listed(node.args[0])
+    return written if all(isinstance(n, torch.fx.Node) and _is_number(n) for n in written) else []
 
 
 def _read_as(node: torch.fx.Node, operand: torch.fx.Node, dtype: torch.dtype) -> None:
@@ -55,16 +68,16 @@ def _read_as(node: torch.fx.Node, operand: torch.fx.Node, dtype: torch.dtype) ->
 
 def widen(gm: torch.fx.GraphModule) -> bool:
     """Changes Dynamo's graph in place; whether it did."""
-    numbers = {n for n in gm.graph.nodes if n.op in _INPUTS and _is_number(n)}
-    updated = {n for node in gm.graph.nodes if node.target in _UPDATES for n in _written(node) if n in numbers}
+    updated: set[Any] = set()
     changed = False
     for node in list(gm.graph.nodes):
         if not _in_optimizer(node):
             continue
-        if node.target in _UPDATES:
-            if not updated.issuperset(_written(node)):
+        if node.target in (*_COUNTING, *_MULTIPLYING):
+            written = _updated(node)
+            if not written or not all(n.op in _INPUTS or n in updated for n in written):
                 continue
-            updated.add(node)  # which is what it wrote, if that is one
+            updated.update(written, [node])  # as a value it is what it wrote, if that is one
             for n in [n for n in node.all_input_nodes if n not in updated and _is_number(n)]:
                 _read_as(node, n, torch.float32)  # as eager rounds a number that multiplies a tensor
         elif _computes(node):

@@ -78,3 +78,21 @@ def test_bias_corrections_are_those_of_python_numbers(name, foreach):
         return [p.detach() for p in params]
 
     torch.testing.assert_close(train(True), train(False), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_the_state_of_a_parameter_that_is_a_number_keeps_its_dtype(foreach):
+    def train(compiled):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        params = [torch.nn.Parameter(torch.randn(s)) for s in ((10,), ())]
+        options = {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}
+        optimizer = torch.optim.SGD(params, lr=0.1, foreach=foreach, **options)
+        step = torch.compile(optimizer.step, backend="poot") if compiled else optimizer.step
+        for _ in range(3):
+            for p in params:
+                p.grad = torch.randn_like(p)
+            step()
+        return [p.detach() for p in params], [optimizer.state[p]["momentum_buffer"] for p in params]
+
+    torch.testing.assert_close(train(True), train(False))
