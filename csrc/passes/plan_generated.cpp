@@ -93,7 +93,7 @@ uint32_t known_align(const Buffer& b, const Place& p) {
 }  // namespace
 
 KernelId Planner::generate(KernelRequest request, const std::vector<Place>& inputs,
-                           const std::vector<Place>& outputs) {
+                           const std::vector<Place>& outputs, const std::vector<Place>& totals) {
   const bool gpu = context_.target.isa == Isa::Ptx;
   // What the kernel adds to its indices; the rest of the window's offset moves the buffer.
   const auto inner_offset = [&](const Place& p) {
@@ -120,7 +120,8 @@ KernelId Planner::generate(KernelRequest request, const std::vector<Place>& inpu
   slots(inputs, request.body->inputs(), request.kind == RequestKind::Scatter);
   std::vector<ValueId> results;
   for (const ir::GraphOutput& o : request.body->outputs()) results.push_back(o.value);
-  slots(outputs, results, false);
+  if (request.kind != RequestKind::ScanParts) slots(outputs, results, false);
+  for (const Place& p : totals) l.buffers.push_back({p.buffer, 0});
   l.traffic = traffic(request);
   l.kernel = writer_.kernel(std::move(request));
   const KernelId kernel = l.kernel;
@@ -297,7 +298,9 @@ void Planner::single_equation() {
   KernelRequest request{kind_of(graph_, *eqn_), std::string(eqn_->info().name),
                         std::make_shared<ir::Graph>(body.finish())};
   const std::vector<Place> outputs = place_results(request, inputs);
-  const KernelId kernel = generate(std::move(request), inputs, outputs);
+  const KernelId kernel = request.kind == RequestKind::Scan
+                              ? scan(std::move(request), inputs, outputs)
+                              : generate(std::move(request), inputs, outputs);
   record(PlanKind::Generated, eqn_->info().name, writer_.kernel_name(kernel));
   for (size_t i = 0; i < outputs.size(); ++i) set_place(eqn_->outs[i], outputs[i]);
 }

@@ -66,8 +66,10 @@ class Planner {
   void single_equation();
   void copy(const Place& from, const Place& to, DType dtype);
   void fill_mask(const Place& from, const Place& to, const ir::TensorType& mask, DType dtype);
+  // `totals`: of a scan in parts.
   program::KernelId generate(KernelRequest request, const std::vector<Place>& inputs,
-                             const std::vector<Place>& outputs);
+                             const std::vector<Place>& outputs,
+                             const std::vector<Place>& totals = {});
   std::vector<Place> place_results(KernelRequest& request, const std::vector<Place>& inputs);
   std::optional<Shape> row_strides(ir::ValueId v, const KernelRequest& request,
                                    const std::vector<Place>& inputs) const;
@@ -75,6 +77,10 @@ class Planner {
                       Place& to);
   bool reuse_operand(KernelRequest& request, const std::vector<Place>& inputs,
                      std::vector<bool>& taken, size_t output, Place& to);
+
+  // plan_scan.cpp
+  program::KernelId scan(KernelRequest request, const std::vector<Place>& inputs,
+                         const std::vector<Place>& outputs);
 
   // plan_update.cpp
   void update();

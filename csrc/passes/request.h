@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/target.h"
 #include "ir/graph.h"
 
 namespace poot::passes {
@@ -16,7 +17,8 @@ enum class RequestKind : uint8_t {
                 // `fused`)
   Row,          // body of `fused_row`: rows x trailing axes, reductions over exactly those
   Reduce,       // body of `fused_reduce`: reductions over any axes of one pointwise region
-  Scan,         // body: one scan equation
+  Scan,         // body: one scan equation; with parts each starts from what those before fold to
+  ScanParts,    // the same with parts; writes what each folds to, of layouts only those of Scan
   Contraction,  // products of a few rows with one matrix, over one size, with what follows them
   Scatter,      // scatter_update / update_slice into an existing buffer; body: one Update equation
                 // whose operand 0 is the output buffer itself (in place): the kernel's buffers are
@@ -34,10 +36,16 @@ struct KernelRequest {
   // buffers of the kernel, which must not assume that they are disjoint, and which computes all
   // outputs of a position before it stores any.
   std::vector<int32_t> in_place;
-  // Reduce only: every output holds `parts` results one after another, each in contiguous order and
+  // Reduce: every output holds `parts` results one after another, each in contiguous order and
   // each of one part of the reduced positions (some parts may be empty).
+  // Scans: the axis is in this many parts, equally many positions but for the last ones. Behind
+  // their other buffers the kernels have one for each of scan_accumulators, [parts, other axes], in
+  // an order of theirs: ScanParts writes, Scan reads them.
   Dim parts = 1;
   std::string str() const;  // text: the body with layouts; equal text, equal kernel
 };
+
+// Dtypes of what the one scan equation of a body folds: the values, and the places if it tells them.
+std::vector<DType> scan_accumulators(const ir::Graph& body, Isa isa);
 
 }  // namespace poot::passes

@@ -53,8 +53,10 @@ Dim traffic(const KernelRequest& request) {
     const ValueId v = body.inputs()[i];
     bytes += elements_read(body, v, request.inputs[i]) * size(v);
   }
+  if (request.kind == RequestKind::ScanParts) return bytes;
+  const Dim times = request.kind == RequestKind::Reduce ? request.parts : Dim(1);
   for (const ir::GraphOutput& o : body.outputs())
-    bytes += numel(body.type(o.value).shape) * size(o.value) * request.parts;
+    bytes += numel(body.type(o.value).shape) * size(o.value) * times;
   return bytes;
 }
 

@@ -9,31 +9,9 @@ from . import lower
 from .reductions import sum_dtype
 
 aten = torch.ops.aten
-_LONGEST_PAIRED = 1024
-
-
-def _on_gpu(e: Emitter) -> bool:
-    return bool(e.args_meta) and e.args_meta[0].device.type != "cpu"
-
-
-def _pair_sums(e: Emitter, x: Val, dim: int) -> Val:
-    """Running sums of integers on a GPU: sums over the earlier of all pairs of positions."""
-    axis = dim % x.ndim
-    size = x.shape[axis]
-    if not isinstance(size, int) or size > _LONGEST_PAIRED:
-        raise Declined("scans on a GPU over a long or symbolic axis")
-    order = [*(i for i in range(x.ndim) if i != axis), axis]
-    rows = e.transpose(x, order)
-    pairs = e.reshape(rows, (*rows.shape[:-1], 1, size))
-    earlier = e.emit("le", e.iota(size), e.reshape(e.iota(size), (size, 1)))
-    kept = e.where(earlier, pairs, e.lit(0, x.dtype), x.dtype)
-    total = e.reduce("sum", kept, [kept.ndim - 1], False)
-    return e.transpose(total, [order.index(i) for i in range(x.ndim)])
 
 
 def _scan(e: Emitter, op: str, x: Val, dim: int) -> tuple[Val, ...]:
-    if _on_gpu(e):
-        raise Declined("scans on a GPU")
     return e.emit_multi(f"scan_{op}", x, axis=dim % x.ndim)
 
 
@@ -43,10 +21,7 @@ def _running(e: Emitter, op: str, x: Val, dim: int) -> Val:
 
 @lower(aten.cumsum.default)
 def cumsum(e: Emitter, x: Val, dim: int, *, dtype: torch.dtype | None = None) -> Val:
-    x = e.cast(x, sum_dtype(x, dtype))
-    if x.ndim and _on_gpu(e) and not is_float(x.dtype):
-        return _pair_sums(e, x, dim)
-    return _running(e, "sum", x, dim)
+    return _running(e, "sum", e.cast(x, sum_dtype(x, dtype)), dim)
 
 
 @lower(aten.cumprod.default)

@@ -86,6 +86,27 @@ TEST(TileText, round_trip) {
   EXPECT_EQ(parse_program(kGood).str(), kGood);
 }
 
+const char* kScan = R"(tile @scan {
+  buffer in0 f32 align 4
+  buffer out0 f32 align 4 out
+  grid "1" "1" "1"
+  elems 64
+  axis c 64 = 60
+  %0 = constant f32 0 : f32[]
+  %1 = constant f32 0 : f32[-]
+  %2 = load in0[c] : f32[c]
+  scan %0, %1, %2 axis 0 by (%3 : f32[], %4 : f32[]) {
+    %5 = add %3, %4 : f32[]
+    yield %5
+  } -> %6 : f32[c], %7 : f32[-]
+  store out0[c] %6
+}
+)";
+
+TEST(TileText, scans) {
+  EXPECT_EQ(parse_program(kScan).str(), kScan);
+}
+
 TEST(TileText, errors_name_line_and_column) {
   const auto where = [](const std::string& text) {
     try {
@@ -106,8 +127,8 @@ TEST(TileText, errors_name_line_and_column) {
 }
 
 // The constraint that a change of the text or the program breaks.
-std::string broken(const std::string& from, const std::string& to) {
-  std::string text = kGood;
+std::string broken(const std::string& from, const std::string& to,
+                   std::string text = kGood) {
   const size_t at = text.find(from);
   if (at == std::string::npos) return "no such text: " + from;
   text.replace(at, from.size(), to);
@@ -210,6 +231,14 @@ TEST(TileVerify, tile_C16) {
   EXPECT_STREQ(dot("%1, %1 axis 0", "f32[-, c]"), "tile-C16");
   EXPECT_STREQ(dot("%0, %1 axis 1", "f32[r, c]"), "tile-C16");
   EXPECT_STREQ(dot("%0, %1 axis 2", "f32[r, -]"), "tile-C16");
+}
+TEST(TileVerify, tile_C17) {
+  EXPECT_EQ(broken("scan %0, %1, %2", "scan %0, %1", kScan), "tile-C3");
+  EXPECT_EQ(broken("scan %0, %1, %2", "scan %1, %1, %2", kScan), "tile-C17");
+  EXPECT_EQ(broken("scan %0, %1, %2", "scan %0, %0, %2", kScan), "tile-C17");
+  EXPECT_EQ(broken("axis 0 by", "axis 1 by", kScan), "tile-C17");
+  EXPECT_EQ(broken("%4 : f32[])", "%4 : f64[])", kScan), "tile-C17");
+  EXPECT_EQ(broken("%5 = add %3, %4 : f32[]", "%5 = add %3, %2 : f32[c]", kScan), "tile-C17");
 }
 
 std::string run_error(int64_t s0, size_t in_elems) {

@@ -210,7 +210,8 @@ void emit_result(tile::TileBuilder& b, Emitter& emit, const Result& result, tile
   b.store(buffer, at, v, emit.mask(result.guard));
 }
 
-Buffers declare_buffers(tile::TileBuilder& b, const passes::KernelRequest& request, size_t skip) {
+Buffers declare_buffers(tile::TileBuilder& b, const passes::KernelRequest& request, size_t skip,
+                        bool outputs) {
   const ir::Graph& body = *request.body;
   // The layout's alignment is that of its first element, which is element 0 only without offset.
   const auto align = [](const ir::Layout& l, DType d) {
@@ -223,7 +224,7 @@ Buffers declare_buffers(tile::TileBuilder& b, const passes::KernelRequest& reque
     const DType d = body.type(body.inputs()[i]).dtype;
     out.inputs.push_back(b.buffer("in" + std::to_string(i), d, false, align(request.inputs[i], d)));
   }
-  for (size_t i = 0; i < body.outputs().size(); i++) {
+  for (size_t i = 0; outputs && i < body.outputs().size(); i++) {
     const DType d = body.type(body.outputs()[i].value).dtype;
     out.outputs.push_back(
         b.buffer("out" + std::to_string(i), d, true, align(request.outputs[i], d)));

@@ -66,12 +66,13 @@ void emit_checks(tile::TileBuilder& b, Emitter& emit, const std::vector<Check>& 
 void emit_result(tile::TileBuilder& b, Emitter& emit, const Result& result, tile::BufferId buffer,
                  tile::IndexId first = {});
 
-// Declares the kernel's buffers: `skip` leading body inputs have none (a scatter's base).
+// Declares the kernel's buffers: `skip` leading body inputs have none (a scatter's base); outputs
+// only if asked for.
 struct Buffers {
   std::vector<tile::BufferId> inputs, outputs;
 };
 Buffers declare_buffers(tile::TileBuilder& b, const passes::KernelRequest& request,
-                        size_t skip = 0);
+                        size_t skip = 0, bool outputs = true);
 
 // Whether stores should go past the cache: results far larger than it, none written in place.
 bool bypasses_cache(const passes::KernelRequest& request, const Target& target);

@@ -17,6 +17,7 @@ tile::Program generate(const passes::KernelRequest& request, const Target& targe
     case passes::RequestKind::Reduce:
       return generate_reduce(request, target);
     case passes::RequestKind::Scan:
+    case passes::RequestKind::ScanParts:
       return generate_scan(request, target);
     case passes::RequestKind::Contraction:
       return generate_contraction(request, target);

@@ -1,17 +1,20 @@
-// Scans. The positions along the axis are a loop that carries one accumulator for each column. The
-// order of the additions is that of the positions, so lanes can only be other rows: columns are the
-// innermost other variable where memory runs along it,
+// Scans. Where memory runs along another axis, and on a CPU, the positions are a loop that carries
+// one accumulator for each column; lanes can then only be other rows,
 //
 //   for i in 0..n carry(acc = 0) { acc' = acc + x [c]; store y [c] acc'; yield acc' }
 //
-// and where memory runs along the axis, a block takes a few rows as scalars side by side, so that
-// their chains of additions overlap (as lanes, which lie apart, where a step is transcendental).
+// and where memory runs along the axis, a CPU's block takes a few rows as scalars side by side, so
+// that their chains of additions overlap (as lanes, which lie apart, where a step is
+// transcendental). A GPU's threads then share out the axis itself: see scan_rows.cpp.
+//
+// With parts a block starts from what the parts before its own fold to, which it folds anew.
+#include "codegen/generate/scan.h"
+
 #include <algorithm>
+#include <cstdlib>
 
 #include "codegen/generate/generators.h"
-#include "codegen/generate/reduction.h"
-#include "codegen/generate/spread.h"
-#include "ir/scalar_eval.h"
+#include "codegen/lower/gpu_threads.h"
 #include "support/errors.h"
 
 namespace poot::codegen {
@@ -20,122 +23,108 @@ namespace {
 using ir::OpCode;
 using tile::IndexId;
 using tile::ValueId;
+using Values = ScanFunction::Values;
 
-constexpr int64_t kWidest = 256;  // accumulators of a block, side by side in memory
-constexpr int64_t kApart = 16;    // accumulators of a block that lie apart
-constexpr int64_t kTogether = 4;  // the same as scalars
+constexpr int64_t kWidest = 256;      // accumulators of a block, side by side in memory
+constexpr int64_t kApart = 16;        // accumulators of a block that lie apart
+constexpr int64_t kTogether = 4;      // the same as scalars
+constexpr int64_t kGpuWidest = 128;   // columns of a GPU's block
+constexpr int64_t kFewColumns = 32;   // side by side: a warp does not fill its accesses
 
-Region scan_region(const passes::KernelRequest& request, size_t axis) {
-  const ir::Graph& body = *request.body;
-  const ir::Eqn& scan = body.eqns()[0];
-  const Shape& shape = body.type(scan.inputs[0]).shape;
-  std::vector<RootDim> root;
-  for (size_t i = 0; i < shape.size(); i++)
-    if (i != axis) root.push_back({shape[i], Role::Free});
-  root.push_back({shape[axis], Role::Reduced});
-  return build_region(body.symbols(), root, [&](Region& r, const Coordinates& at) {
-    Coordinates c(at.begin(), at.end() - 1);
-    c.insert(c.begin() + static_cast<std::ptrdiff_t>(axis), at.back());
-    IndexMap map(body, request.inputs, r.space, r.nodes);
-    const NodeId x = map.at(scan.inputs[0], c);
-    for (uint32_t i = 0; i < request.outputs.size(); i++)
-      r.results.push_back({x, i, element_index(request.outputs[i], c), {}});
-    r.checks = map.checks();
-  });
-}
-
-// max + log1p(exp(min - max)); x where both are the same infinity.
-ValueId log_add_exp(tile::TileBuilder& b, DType d, ValueId sum, ValueId x) {
-  const auto op = [&](OpCode o, std::vector<ValueId> args) { return b.pointwise(o, d, args); };
-  const auto test = [&](OpCode o, ValueId l, ValueId r) {
-    return b.pointwise(o, DType::Bool, {l, r});
-  };
-  const ValueId low = op(OpCode::minimum, {sum, x}), high = op(OpCode::maximum, {sum, x});
-  const ValueId grown = op(OpCode::log1p, {op(OpCode::exp, {op(OpCode::sub, {low, high})})});
-  const ValueId infinity = b.constant(ir::Scalar::of(d, __builtin_inf()));
-  const ValueId finite = test(OpCode::lt, op(OpCode::abs, {low}), infinity);
-  const ValueId usual =
-      b.pointwise(OpCode::bit_or, DType::Bool, {finite, test(OpCode::ne, low, high)});
-  return op(OpCode::select, {usual, op(OpCode::add, {grown, high}), x});
-}
-
-class ScanKernel {
+class ScanColumns {
  public:
-  ScanKernel(const passes::KernelRequest& request, const Region& region)
+  ScanColumns(const passes::KernelRequest& request, const Region& region, Isa isa)
       : request_(request),
         region_(region),
-        scan_(request.body->eqns()[0]),
         symbols_(request.body->symbols()),
+        gpu_(isa == Isa::Ptx),
         b_(request.name, symbols_),
-        buffers_(declare_buffers(b_, request)),
+        function_(b_, *request.body, isa),
+        buffers_(declare_scan_buffers(b_, request, isa)),
         positions_(flatten(region, region.vars_of(Role::Reduced))) {}
 
   tile::Program run() {
     spread();
-    std::vector<ValueId> init;
+    Values acc;
     for (int64_t k = 0; k < together_; k++)
-      for (const ValueId v : starts()) init.push_back(v);
-    b_.begin_for(b_.cst(0), b_.dim(positions_.size), std::move(init));
-    const std::vector<ValueId> carried = b_.for_carried();
-    const size_t each = carried.size() / static_cast<size_t>(together_);
-    std::vector<ValueId> next;
-    for (int64_t k = 0; k < together_; k++) {
-      const auto from = carried.begin() + static_cast<std::ptrdiff_t>(each) * k;
-      const std::vector<ValueId> own(from, from + static_cast<std::ptrdiff_t>(each));
-      for (const ValueId v : row(k, own)) next.push_back(v);
+      for (const ValueId v : function_.identities({column_.axis})) acc.push_back(v);
+    IndexId first = b_.cst(0), last = b_.dim(positions_.size);
+    if (!request_.parts.is_const(1)) {
+      const Dim own = Dim::ceildiv(positions_.size, request_.parts);
+      b_.grid(2, request_.parts);
+      part_ = b_.scalar(b_.block_id(2));
+      first = b_.min(b_.mul(part_, b_.dim(own)), last);
+      last = b_.min(b_.add(first, b_.dim(own)), last);
     }
-    b_.end_for(std::move(next));
+    if (part_ && stores()) acc = fold_totals(std::move(acc));
+    acc = fold_positions(first, last, std::move(acc));
+    if (!stores())
+      for (size_t i = 0; i < acc.size(); i++)
+        b_.store(buffers_.totals[i], total_at(part_), acc[i]);
     b_.program().block_elems =
         width_ * together_ * std::max<int64_t>(positions_.size.hint(symbols_), 1);
     return b_.finish();
   }
 
  private:
-  bool places() const { return scan_.outs.size() == 2; }
-  DType dtype() const { return request_.body->type(scan_.outs[0]).dtype; }
-  DType accumulate() const { return places() ? dtype() : ir::scan_accumulator(dtype()); }
+  bool stores() const { return request_.kind == passes::RequestKind::Scan; }
 
   // Rows and columns over the grid.
   void spread() {
     std::vector<IterVar> kept = region_.vars_of(Role::Free);
     const bool beside =
         !kept.empty() && region_.results[0].index.factor(kept.back().atom).is_const(1);
-    const bool lanes = !kept.empty() && (beside || scan_.op == OpCode::scan_logaddexp);
+    const bool lanes =
+        !kept.empty() &&
+        (gpu_ || beside || request_.body->eqns()[0].op == OpCode::scan_logaddexp);
     if (lanes) {
       columns_ = flatten(region_, {kept.back()});
-      width_ = column_capacity(columns_.size, symbols_, beside ? kWidest : kApart);
+      const int64_t most = gpu_ ? kGpuWidest : beside ? kWidest : kApart;
+      width_ = column_capacity(columns_.size, symbols_, most);
       kept.pop_back();
     }
     rows_ = flatten(region_, kept);
     column_.index = b_.cst(0);
     if (lanes) column_ = blocked_axis(b_, symbols_, "c", columns_.size, width_, 0);
-    if (!lanes) together_ = std::clamp<int64_t>(rows_.size.range(symbols_).hi, 1, kTogether);
+    if (!lanes && !gpu_)
+      together_ = std::clamp<int64_t>(rows_.size.range(symbols_).hi, 1, kTogether);
     first_row_ = b_.cst(0);
     if (rows_.size.is_const(1)) return;
     b_.grid(1, Dim::ceildiv(rows_.size, together_));
     first_row_ = b_.mul(b_.scalar(b_.block_id(1)), b_.cst(together_));
   }
 
-  std::vector<ValueId> starts() {
-    const DType d = accumulate();
-    const auto constant = [&](ir::Scalar s) { return b_.constant(s, {column_.axis}); };
-    switch (scan_.op) {
-      case OpCode::scan_sum:
-        return {constant(reduction_identity(OpCode::reduce_sum, d))};
-      case OpCode::scan_prod:
-        return {constant(reduction_identity(OpCode::reduce_prod, d))};
-      case OpCode::scan_logaddexp:
-        return {constant(ir::Scalar::of(d, -__builtin_inf()))};
-      default:
-        return {constant(reduction_identity(
-                    scan_.op == OpCode::scan_max ? OpCode::reduce_max : OpCode::reduce_min, d)),
-                constant(ir::Scalar::of(DType::I64, int64_t{0}))};
+  // Where the total of a part lies, of the column's row.
+  IndexId total_at(IndexId part) {
+    const IndexId row = b_.add(b_.mul(part, b_.dim(rows_.size)), first_row_);
+    return b_.add(b_.mul(row, b_.dim(columns_.size)), column_.index);
+  }
+
+  Values fold_totals(Values acc) {
+    b_.begin_for(b_.cst(0), part_, std::move(acc));
+    const IndexId at = total_at(b_.scalar(b_.for_index()));
+    Values next;
+    for (const tile::BufferId total : buffers_.totals)
+      next.push_back(b_.load(total, at, {column_.axis}));
+    return b_.end_for(function_.fold(b_.for_carried(), next));
+  }
+
+  Values fold_positions(IndexId first, IndexId last, Values init) {
+    b_.begin_for(first, last, std::move(init));
+    const Values carried = b_.for_carried();
+    const size_t each = carried.size() / static_cast<size_t>(together_);
+    Values next;
+    for (int64_t k = 0; k < together_; k++) {
+      const auto from = carried.begin() + static_cast<std::ptrdiff_t>(each) * k;
+      for (const ValueId v : row(k, Values(from, from + static_cast<std::ptrdiff_t>(each))))
+        next.push_back(v);
     }
+    return b_.end_for(std::move(next));
   }
 
   // One position of row k of the block: the next accumulators, and the stores. Rows beyond the last
   // read that one and store nothing.
-  std::vector<ValueId> row(int64_t k, const std::vector<ValueId>& acc) {
+  Values row(int64_t k, const Values& acc) {
     const IndexId own = b_.add(first_row_, b_.cst(k)), rows = b_.dim(rows_.size);
     const bool whole = rows_.size.divisible_by(together_);
     const IndexId position = b_.scalar(b_.for_index());
@@ -144,59 +133,54 @@ class ScanKernel {
     bind_flat(b_, emit, region_, columns_, column_.index, columns_.vars.empty() ? 0 : 1);
     bind_flat(b_, emit, region_, positions_, position, 0);
     if (k == 0) emit_checks(b_, emit, region_.checks);
-    const std::vector<ValueId> next = step(acc, emit.full(region_.results[0].value), position);
+    const ValueId place =
+        function_.tells_places() ? b_.index_tile(position, DType::I64, {}) : ValueId();
+    const Values next =
+        function_.fold(acc, function_.elements(emit.full(region_.results[0].value), place));
+    if (!stores()) return next;
+    const Values results = function_.results(next);
     const tile::Mask mask = whole ? tile::Mask{} : tile::Mask{{own, b_.cst(0), rows}};
-    for (size_t i = 0; i < next.size(); i++) {
-      ValueId v = next[i];
-      if (i == 0 && accumulate() != dtype()) v = b_.pointwise(OpCode::cast, dtype(), {v});
-      b_.store(buffers_.outputs[i], emit.index(region_.results[i].index), v, mask);
-    }
+    for (size_t i = 0; i < results.size(); i++)
+      b_.store(buffers_.outputs[i], emit.index(region_.results[i].index), results[i], mask);
     return next;
-  }
-
-  std::vector<ValueId> step(const std::vector<ValueId>& acc, ValueId x, IndexId position) {
-    const DType d = accumulate();
-    if (d != dtype()) x = b_.pointwise(OpCode::cast, d, {x});
-    switch (scan_.op) {
-      case OpCode::scan_sum:
-        return {b_.pointwise(OpCode::add, d, {acc[0], x})};
-      case OpCode::scan_prod:
-        return {b_.pointwise(OpCode::mul, d, {acc[0], x})};
-      case OpCode::scan_logaddexp:
-        return {log_add_exp(b_, d, acc[0], x)};
-      default: {
-        const OpCode reaches = scan_.op == OpCode::scan_max ? OpCode::ge : OpCode::le;
-        ValueId taken = b_.pointwise(reaches, DType::Bool, {x, acc[0]});
-        if (is_float(d))
-          taken = b_.pointwise(OpCode::bit_or, DType::Bool,
-                               {taken, b_.pointwise(OpCode::is_nan, DType::Bool, {x})});
-        const ValueId here = b_.index_tile(position, DType::I64, {});
-        return {b_.pointwise(OpCode::select, d, {taken, x, acc[0]}),
-                b_.pointwise(OpCode::select, DType::I64, {taken, here, acc[1]})};
-      }
-    }
   }
 
   const passes::KernelRequest& request_;
   const Region& region_;
-  const ir::Eqn& scan_;
   const SymbolTable& symbols_;
+  const bool gpu_;
   tile::TileBuilder b_;
-  Buffers buffers_;
+  ScanFunction function_;
+  ScanBuffers buffers_;
   Flat positions_, rows_, columns_;
   BlockedAxis column_;
-  IndexId first_row_;
+  IndexId first_row_, part_;
   int64_t width_ = 1, together_ = 1;
 };
+
+// Memory runs along the axis, or there are too few columns beside it, or none.
+bool along_axis(const Region& region) {
+  const SymbolTable& symbols = region.space.symbols();
+  const std::vector<IterVar> kept = region.vars_of(Role::Free),
+                             axis = region.vars_of(Role::Reduced);
+  if (axis.size() != 1) return false;
+  const Affine& at = region.results[0].index;
+  if (kept.empty() || at.factor(axis[0].atom).is_const(1)) return true;
+  const int64_t columns = region.extent(kept.back()).hint(symbols);
+  if (!at.factor(kept.back().atom).is_const(1))
+    return std::abs(at.factor(axis[0].atom).hint(symbols)) <
+           std::abs(at.factor(kept.back().atom).hint(symbols));
+  return columns < kFewColumns && columns < region.extent(axis[0]).hint(symbols);
+}
 
 }  // namespace
 
 tile::Program generate_scan(const passes::KernelRequest& request, const Target& target) {
   const ir::Eqn& scan = request.body->eqns()[0];
-  if (target.isa != Isa::X86) throw Unsupported(request.name, "scans on a GPU");
   if (!ir::is_value(scan.inputs[0])) throw Unsupported(request.name, "a scan of a literal");
-  return ScanKernel(request, scan_region(request, static_cast<size_t>(scan.attr<int64_t>("axis"))))
-      .run();
+  const Region region = scan_region(request);
+  if (target.isa == Isa::Ptx && along_axis(region)) return emit_scan_rows(request, region, target);
+  return ScanColumns(request, region, target.isa).run();
 }
 
 }  // namespace poot::codegen

@@ -107,6 +107,12 @@ ValueId KirBuilder::splat(ValueId v, uint16_t lanes) {
   return lanes == 1 ? v : emit(Op::splat, {type(v).elem, lanes}, {v});
 }
 
+ValueId KirBuilder::insert(ValueId into, ValueId value, uint16_t lane) {
+  Inst i = make(Op::insert, {into, value});
+  i.imm = lane;
+  return append(std::move(i)).results[0];
+}
+
 ValueId KirBuilder::extract(ValueId v, uint16_t lane) {
   Inst i = make(Op::extract, {v});
   i.imm = lane;

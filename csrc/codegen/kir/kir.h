@@ -188,6 +188,7 @@ class KirBuilder {
   ValueId select(ValueId m, ValueId a, ValueId b);
   ValueId splat(ValueId v, uint16_t lanes);  // identity for lanes == 1
   ValueId extract(ValueId v, uint16_t lane);
+  ValueId insert(ValueId into, ValueId value, uint16_t lane);
   ValueId shuffle(ValueId a, ValueId b, std::vector<int32_t> mask);
   ValueId lookup(ObjectId table, ValueId index);
   ValueId load(ObjectId o, Type t, ValueId index, uint32_t align = 0, bool nontemporal = false);

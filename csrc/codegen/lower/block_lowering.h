@@ -20,9 +20,9 @@
 namespace poot::codegen::lowering {
 
 struct Root {
-  enum Kind : uint8_t { Store, Check, Reduce, Keep, Uniform };
+  enum Kind : uint8_t { Store, Check, Reduce, Scan, Keep, Uniform };
   Kind kind;
-  const tile::Inst* inst = nullptr;  // Store, Check, Reduce
+  const tile::Inst* inst = nullptr;  // Store, Check, Reduce, Scan
   tile::ValueId value;               // evaluated at every position of the domain
   std::optional<KeptTile> array;     // Keep: written; Reduce: where the result is kept, if it is
   tile::ValueId kept_as;             // the value that the array then stands for
@@ -35,6 +35,7 @@ struct Root {
 
   bool is_dot() const { return inst != nullptr && inst->op == tile::Op::dot; }
   bool reduces_column() const { return kind == Reduce && reduced == column; }
+  bool needs_column() const { return reduces_column() || kind == Scan; }  // a walk of it first
   bool reduces_row() const { return kind == Reduce && reduced != column; }
 };
 
@@ -67,6 +68,8 @@ class BlockLowering {
   virtual int64_t passes_together() const { return 1; }
   // Whether values may be kept in private arrays; where not, what needs one is Unsupported.
   virtual bool has_arrays() const { return true; }
+  // Whether columns may be scanned.
+  virtual bool has_scans() const { return false; }
   // `body` at every coordinate of a row axis that is the calling thread's.
   virtual void row_loop(tile::AxisId axis, const std::function<void()>& body);
   virtual void phases(const std::vector<Root>& roots);
@@ -96,6 +99,7 @@ class BlockLowering {
   Root make_root(Root::Kind kind, const tile::Inst* inst, tile::ValueId value,
                  std::vector<tile::AxisId> axes) const;
   Root dot_root(const tile::Inst& inst) const;
+  Root scan_root(const tile::Inst& inst) const;
   Root keep_root(tile::ValueId v, KeptTile array, tile::ValueId kept_as) const;
   void need_outside(Run& run, tile::ValueId v);
   void order_roots(Run& run);

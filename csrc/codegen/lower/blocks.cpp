@@ -69,7 +69,7 @@ std::vector<tile::AxisId> BlockLowering::axes_around_loops(const tile::Block& b)
   LoopAxes loops, all;
   bool any = false;
   for (const tile::Inst& inst : b.insts)
-    for (const tile::Block& inner : inst.blocks) collect(facts_, inner, loops), any = true;
+    if (is_control(inst)) collect(facts_, inst.blocks.at(0), loops), any = true;
   if (!any) return {};
   collect(facts_, b, all);
   std::vector<tile::AxisId> out;

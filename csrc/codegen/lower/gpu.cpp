@@ -34,6 +34,8 @@ void each_access(const tile::Block& b, F&& visit) {
   });
 }
 
+constexpr int64_t kScannedBytes = 4;  // where no access is consecutive
+
 bool has_loops(const tile::Block& b) {
   return std::any_of(b.insts.begin(), b.insts.end(), is_control);
 }
@@ -56,8 +58,10 @@ uint32_t GpuLowering::choose_vector(AxisSet columns, int64_t capacity) const {
         aligned = std::min(aligned, factor);
     }
   });
-  if (narrowest == 0) return 1;
-  const uint64_t most = std::min<uint64_t>(aligned, gpu_vector(narrowest));
+  if (narrowest == 0 && !scans_) return 1;
+  // Threads scan elements side by side even if they are loaded one by one.
+  const uint64_t most = scans_ ? gpu_vector(narrowest == 0 ? kScannedBytes : narrowest)
+                               : std::min<uint64_t>(aligned, gpu_vector(narrowest));
   return static_cast<uint32_t>(std::min(most, std::bit_floor(static_cast<uint64_t>(capacity))));
 }
 
@@ -86,6 +90,8 @@ void GpuLowering::begin() {
   }
   has_loops_ = has_loops(p.body);
   looped_ = looped_ || has_loops_;
+  each_instruction(p.body,
+                   [&](const tile::Inst& i) { scans_ = scans_ || i.op == tile::Op::scan; });
   vector_ = static_cast<uint16_t>(choose_vector(columns, capacity));
   columns_around_ = carried_columns(p, p.body);
   // Vectors do not reach over the end of the row.

@@ -25,6 +25,7 @@ using KValue = kir::ValueId;
 namespace {
 
 constexpr int64_t kResidentVectors = 8;    // of a thread
+constexpr int64_t kScannedVectors = 16;    // the same of a row that is scanned
 constexpr int64_t kResidentElements = 64;  // of a thread: registers, for values of f32
 
 bool reduces(const std::vector<const Root*>& roots) {
@@ -48,7 +49,7 @@ bool GpuLowering::stays(AxisId column) const {
   if (std::any_of(online_.begin(), online_.end(),
                   [&](const OnlinePair& p) { return p.column == column; }))
     return false;
-  return vectors <= kResidentVectors && vectors * vector_ <= kResidentElements &&
+  return vectors <= (scans_ ? kScannedVectors : kResidentVectors) && vectors * vector_ <= kResidentElements &&
          facts_.reduced_axes() != 0;
 }
 
@@ -122,6 +123,8 @@ void GpuLowering::resident_phase(AxisId column, const std::vector<const Root*>& 
   };
   const std::vector<KValue> vectors = walk(row.vectors, vector_);
   finish_reductions(roots, vectors, walk(row.elements, 1));
+  for (const Root* r : roots)
+    if (r->kind == Root::Scan) scan(*r);
 }
 
 // `body` for lo, lo + step, … below hi; `once`: at most one of them.
@@ -147,6 +150,7 @@ void GpuLowering::strided(KValue lo, KValue hi, int64_t step, bool once, Sums& a
 }
 
 void GpuLowering::streamed_phase(AxisId column, const std::vector<const Root*>& all) {
+  if (scans_) throw Unsupported("kernel " + kernel_.name, "a scan of more than threads keep");
   kir::KirBuilder& b = emit_.builder();
   const KValue before = emit_.predicate();
   const auto fixed = emit_.static_extent(column);
@@ -252,11 +256,11 @@ KValue GpuLowering::across_threads(const Root& root, KValue v) {
   return kernel_.cluster > 1 ? across_workgroups(root, v) : v;
 }
 
-kir::ObjectId GpuLowering::new_exchange(const Root& root, int64_t elems) {
+kir::ObjectId GpuLowering::new_exchange(DType dtype, int64_t elems) {
   kir::Object o;
   o.name = "partial" + std::to_string(exchanges_++);
   o.kind = kir::ObjectKind::Workgroup;
-  o.elem = storage_elem(opmath(facts_.program().type(root.value).dtype));
+  o.elem = storage_elem(dtype);
   o.writable = true;
   o.size = elems;
   return emit_.builder().add_object(std::move(o));
@@ -278,7 +282,7 @@ KValue GpuLowering::across_warps(const Root& root, KValue v) {
   kir::KirBuilder& b = emit_.builder();
   const DType dtype = opmath(facts_.program().type(root.value).dtype);
   const int64_t warps = threads_.columns / kWarp;
-  const kir::ObjectId partial = new_exchange(root, warps);
+  const kir::ObjectId partial = new_exchange(dtype, warps);
   if (looped_) b.barrier();
   const KValue lane = b.emit(Op::band, {local_column_, emit_.i64(kWarp - 1)});
   const KValue stored = emit_.to_storage(dtype, v);
@@ -298,8 +302,9 @@ KValue GpuLowering::across_warps(const Root& root, KValue v) {
 KValue GpuLowering::across_workgroups(const Root& root, KValue v) {
   kir::KirBuilder& b = emit_.builder();
   const int64_t workgroups = kernel_.cluster;
-  const kir::ObjectId totals = new_exchange(root, workgroups);
-  const KValue stored = emit_.to_storage(opmath(facts_.program().type(root.value).dtype), v);
+  const DType dtype = opmath(facts_.program().type(root.value).dtype);
+  const kir::ObjectId totals = new_exchange(dtype, workgroups);
+  const KValue stored = emit_.to_storage(dtype, v);
   b.if_else(
       b.icmp(Pred::slt, local_column_, emit_.i64(workgroups)),
       [&] {

@@ -25,6 +25,7 @@ class GpuLowering final : public BlockLowering {
   void program_body() override;
   int64_t passes_together() const override { return columns_around_ ? 4 : 1; }
   bool has_arrays() const override { return false; }
+  bool has_scans() const override { return true; }
   void row_loop(tile::AxisId axis, const std::function<void()>& body) override;
   void effects(const Root& root) override;
   uint32_t choose_vector(AxisSet columns, int64_t capacity) const;
@@ -84,8 +85,25 @@ class GpuLowering final : public BlockLowering {
   kir::ValueId across_threads(const Root& root, kir::ValueId v);
   kir::ValueId across_warps(const Root& root, kir::ValueId v);
   kir::ValueId across_workgroups(const Root& root, kir::ValueId v);
-  kir::ObjectId new_exchange(const Root& root, int64_t elems);
+  kir::ObjectId new_exchange(DType dtype, int64_t elems);
   std::vector<kir::ValueId> read_exchange(const Root& root, kir::ObjectId from, int64_t elems);
+
+  // gpu_scan.cpp: running folds of a resident row
+  using Values = std::vector<kir::ValueId>;  // one for each value that is folded
+  struct Stretch {                           // consecutive elements of a thread
+    Position* at;
+    std::vector<Values> folded;  // by element: of those up to it
+    Values before, all;          // of the threads before in the warp; of the warp
+  };
+  void scan(const Root& root);
+  Stretch fold_elements(const Root& root, Position& at, uint16_t lanes);
+  void fold_warp(const tile::Inst& scan, Stretch& s);
+  void fold_warps(const tile::Inst& scan, std::vector<Stretch>& stretches, Values& all);
+  void fold_partials(const tile::Inst& scan, const std::vector<kir::ObjectId>& partials,
+                     const std::vector<kir::ObjectId>& before, int64_t count);
+  void finish_scan(const tile::Inst& scan, Stretch& s, const Values& start);
+  Values fold(const tile::Inst& scan, const Values& before, const Values& next);
+  Values scan_identities(const tile::Inst& scan);
 
   // gpu_online.cpp: rounds of a walk, and pairs of reductions that share one
   void find_online(std::vector<Root>& roots);
@@ -104,6 +122,7 @@ class GpuLowering final : public BlockLowering {
   tile::AxisId columns_around_;  // the column axis that a thread's positions of are walked outside
                                  // of all loops, if its tiles are carried through them
   bool has_loops_ = false;       // the program
+  bool scans_ = false;           // the program
   bool looped_ = false;          // a reduction may be reached again by threads ahead of others
   tile::AxisId row_axis_;        // the axis that threads share out, if threads_.rows > 1
   // i64: place among all threads; column_ * vector_; place in the workgroup, and its rank

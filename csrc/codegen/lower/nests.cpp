@@ -14,7 +14,7 @@ using tile::ValueId;
 
 std::vector<ValueId> BlockLowering::root_operands(const Root& r) const {
   if (r.kind == Root::Store) return facts_.operands(*r.inst);
-  if (r.is_dot()) return r.inst->args;
+  if (r.is_dot() || r.kind == Root::Scan) return r.inst->args;
   return {r.value};
 }
 
@@ -141,7 +141,8 @@ void BlockLowering::nest(std::vector<Root> roots) {
 
 void BlockLowering::hoist_roots(const std::vector<const Root*>& roots, AxisId column) {
   for (const Root* r : roots) {
-    for (ValueId v : r->is_dot() ? r->inst->args : std::vector{r->value}) emit_.hoist(v, column);
+    const bool all = r->is_dot() || r->kind == Root::Scan;
+    for (ValueId v : all ? r->inst->args : std::vector{r->value}) emit_.hoist(v, column);
     if (r->kind == Root::Store) emit_.hoist_access(*r->inst, column);
     for (AxisId a : r->rows)
       if (!emit_.bound(a)) emit_.hoist_extent(a);

@@ -136,6 +136,8 @@ void BlockLowering::effects(const Root& root) {
     case Root::Keep:
       return emit_.keep(root.value, *root.array,
                         fill_value_ ? fill_value_ : emit_.exact(root.value));
+    case Root::Scan:  // of a column, which the target does
+      return;
     case Root::Uniform:
       emit_.compute(root.value);
       return;

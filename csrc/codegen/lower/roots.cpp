@@ -43,6 +43,16 @@ Root BlockLowering::dot_root(const tile::Inst& inst) const {
   return r;
 }
 
+// Its results have one place in the order of roots, and are values of the positions.
+Root BlockLowering::scan_root(const tile::Inst& inst) const {
+  const ValueId element = tile::scan_elements(inst)[0];
+  Root r = make_root(Root::Scan, &inst, element, unbound_axes(element, false));
+  r.reduced = facts_.program().type(element).axes.at(inst.axis);
+  if (!has_scans() || r.reduced != r.column)
+    throw Unsupported("tile program " + facts_.program().name, "a scan of this axis");
+  return r;
+}
+
 Root BlockLowering::keep_root(ValueId v, KeptTile array, ValueId kept_as) const {
   Root r = make_root(Root::Keep, nullptr, v, array.axes);
   r.array = std::move(array);
@@ -116,6 +126,11 @@ void BlockLowering::lower_run(const Insts& insts, const tile::Inst* yield,
       run.reductions[inst->results[0].index] = run.roots.size();
       run.roots.push_back(dot_root(*inst));
     }
+    if (inst->op == tile::Op::scan &&
+        std::ranges::any_of(inst->results, [&](ValueId v) { return facts_.live(v); })) {
+      for (ValueId v : inst->results) run.reductions[v.index] = run.roots.size();
+      run.roots.push_back(scan_root(*inst));
+    }
     if (inst->op == tile::Op::store || inst->op == tile::Op::check)
       run.roots.push_back(make_root(inst->op == tile::Op::store ? Root::Store : Root::Check, inst,
                                     inst->args[0], unbound_axes(inst->args[0], false)));
@@ -156,7 +171,7 @@ void BlockLowering::order_roots(Run& run) {
   for (size_t i = 0; i < run.roots.size(); ++i) {
     Root& r = run.roots[i];
     const auto in_row = [&](const Root& d) {
-      return d.reduces_column() && !d.is_dot() && d.rows == r.rows;
+      return d.needs_column() && !d.is_dot() && d.rows == r.rows;
     };
     for (size_t k : needs[i]) {
       const Root& d = run.roots[k];
@@ -187,7 +202,7 @@ void BlockLowering::place_yields(Run& run, std::vector<Root> yields) {
     for (size_t k : reductions_under(run, y)) {
       Root& d = run.roots[k];
       const bool in_row =
-          one_nest && d.nest == nest && d.reduces_column() && !d.is_dot() && d.rows == y.rows;
+          one_nest && d.nest == nest && d.needs_column() && !d.is_dot() && d.rows == y.rows;
       if (in_row) {
         level = std::max(level, d.level + 1);
       } else {

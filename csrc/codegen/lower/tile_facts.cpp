@@ -70,7 +70,7 @@ void TileFacts::index_values(IndexId i, std::vector<ValueId>& out) const {
 }
 
 bool TileFacts::reduces(const tile::Inst& inst) const {
-  if (inst.op == tile::Op::dot) return true;
+  if (inst.op == tile::Op::dot || inst.op == tile::Op::scan) return true;
   return inst.op == tile::Op::reduce && program_.type(inst.args[0]).axes.at(inst.axis);
 }
 
@@ -147,6 +147,7 @@ void TileFacts::visit(const tile::Block& block, uint32_t& next_run) {
     // A yield hands its operands to the enclosing instruction.
     note_uses(inst, inst.op == tile::Op::yield ? 0 : run);
     for (ValueId r : inst.results) defs_[r.index] = &inst, runs_[r.index] = run;
+    for (const tile::Block& b : inst.blocks) visit(b, next_run);
     // Elementwise values start from nothing: compute_index_deps adds what their operands vary with.
     if (inst.op == tile::Op::dot)
       for (const tile::AxisId a : program_.type(inst.results[0]).axes | std::views::reverse)

@@ -26,7 +26,7 @@ class TileFacts {
   bool live(tile::ValueId v) const { return live_.at(v.index); }
 
   // Axes whose coordinates the value varies with: finer than its type (a load whose index ignores
-  // an axis does not vary with it), except that reductions and carried values count all of theirs.
+  // an axis does not vary with it), except that reductions, scans and carried values count all of theirs.
   AxisSet deps(tile::ValueId v) const { return deps_.at(v.index); }
   AxisSet deps(tile::IndexId i) const { return index_deps_.at(i.index); }
   AxisSet deps(const tile::Mask& mask) const;
@@ -42,7 +42,7 @@ class TileFacts {
   AxisSet dot_columns() const { return dot_columns_; }  // last axes of the results of dots
   AxisSet reduced_axes() const { return reduced_axes_; }
 
-  // A dot, or a reduction over an axis; one over a unit axis is its operand.
+  // A dot, a scan, or a reduction over an axis; one over a unit axis is its operand.
   bool reduces(const tile::Inst& inst) const;
 
   // Values that an instruction reads: operands, and scalars and tiles named by its index
@@ -73,9 +73,9 @@ class TileFacts {
   AxisSet row_axes_ = 0, reduced_axes_ = 0, dot_columns_ = 0;
 };
 
-// for_, if_: instructions with blocks, which split a block into runs.
+// A loop, which splits a block into runs.
 inline bool is_control(const tile::Inst& inst) {
-  return !inst.blocks.empty();
+  return inst.op == tile::Op::for_;
 }
 
 }  // namespace poot::codegen

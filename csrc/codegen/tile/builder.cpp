@@ -19,7 +19,7 @@ std::vector<AxisId> joined_axes(const Program& p, std::span<const ValueId> args)
 }
 
 struct TileBuilder::Open {
-  Inst loop;
+  Inst inst;
 };
 
 TileBuilder::TileBuilder(std::string name, SymbolTable symbols) : symbols_(std::move(symbols)) {
@@ -83,7 +83,7 @@ AxisId TileBuilder::axis(std::string name, int64_t capacity, IndexId extent) {
 }
 
 Block& TileBuilder::block() {
-  return open_.empty() ? program_.body : open_.back()->loop.blocks[0];
+  return open_.empty() ? program_.body : open_.back()->inst.blocks[0];
 }
 ValueId TileBuilder::value(Type t) {
   program_.types.push_back(std::move(t));
@@ -187,6 +187,32 @@ ValueId TileBuilder::dot(ValueId a, ValueId b, uint32_t axis) {
   return v;
 }
 
+TileBuilder::Scanned TileBuilder::scan(const Values& identities, const Values& starts,
+                                       const Values& elements, uint32_t axis, const Fold& fold) {
+  auto open = std::make_shared<Open>();
+  open->inst = {.op = Op::scan, .axis = axis};
+  for (const Values* v : {&identities, &starts, &elements})
+    open->inst.args.insert(open->inst.args.end(), v->begin(), v->end());
+  Block body;
+  for (int side = 0; side < 2; side++)
+    for (const ValueId v : elements) body.params.push_back(value({type(v).dtype, false, {}}));
+  const auto middle = body.params.begin() + static_cast<std::ptrdiff_t>(elements.size());
+  const Values before(body.params.begin(), middle), next(middle, body.params.end());
+  open->inst.blocks.push_back(std::move(body));
+  open_.push_back(std::move(open));
+  Values folded = fold(before, next);
+  push({.op = Op::yield, .args = std::move(folded)});
+  Inst inst = std::move(open_.back()->inst);
+  open_.pop_back();
+  Scanned out;
+  for (const ValueId v : elements) out.running.push_back(value(type(v)));
+  for (const ValueId v : starts) out.ends.push_back(value(type(v)));
+  inst.results = out.running;
+  inst.results.insert(inst.results.end(), out.ends.begin(), out.ends.end());
+  push(std::move(inst));
+  return out;
+}
+
 void TileBuilder::check(ValueId all_true, uint32_t code) {
   push({.op = Op::check, .args = {all_true}, .code = code});
 }
@@ -198,23 +224,23 @@ void TileBuilder::begin_for(IndexId lo, IndexId hi, std::vector<ValueId> init) {
   const Bounds first = bounds(lo), end = bounds(hi);
   scalar_bounds_[body.params[0]] = {first.lo, end.hi == INT64_MAX ? INT64_MAX : end.hi - 1};
   for (const ValueId v : init) body.params.push_back(value(type(v)));
-  open->loop = {.op = Op::for_, .args = std::move(init), .index = lo, .index_hi = hi};
-  open->loop.blocks.push_back(std::move(body));
+  open->inst = {.op = Op::for_, .args = std::move(init), .index = lo, .index_hi = hi};
+  open->inst.blocks.push_back(std::move(body));
   open_.push_back(std::move(open));
 }
 
 ValueId TileBuilder::for_index() const {
-  return open_.back()->loop.blocks[0].params[0];
+  return open_.back()->inst.blocks[0].params[0];
 }
 std::vector<ValueId> TileBuilder::for_carried() const {
-  const auto& params = open_.back()->loop.blocks[0].params;
+  const auto& params = open_.back()->inst.blocks[0].params;
   return {params.begin() + 1, params.end()};
 }
 
 std::vector<ValueId> TileBuilder::end_for(std::vector<ValueId> yielded) {
   if (open_.empty()) throw InternalError("tile: end_for without begin_for");
   push({.op = Op::yield, .args = std::move(yielded)});
-  Inst loop = std::move(open_.back()->loop);
+  Inst loop = std::move(open_.back()->inst);
   open_.pop_back();
   for (const ValueId v : loop.args) loop.results.push_back(value(type(v)));
   std::vector<ValueId> results = loop.results;
@@ -223,7 +249,7 @@ std::vector<ValueId> TileBuilder::end_for(std::vector<ValueId> yielded) {
 }
 
 Program TileBuilder::finish() {
-  if (!open_.empty()) throw InternalError("tile: a for_ is still open");
+  if (!open_.empty()) throw InternalError("tile: a for_ or a scan is still open");
   verify_or_throw(program_);
   return std::move(program_);
 }

@@ -95,13 +95,15 @@ class Interpreter {
 
   // The value's element at the current coordinates.
   Bits element(ValueId v) const {
-    const auto& axes = p_.types[v.index].axes;
     const Element& e = values_[v.index];
+    return e.bits.at(place(p_.types[v.index], e));
+  }
+  size_t place(const Type& t, const Element& e) const {
     size_t at = 0;
-    for (size_t i = 0; i < axes.size(); i++)
+    for (size_t i = 0; i < t.axes.size(); i++)
       at = at * static_cast<size_t>(e.extents[i]) +
-           static_cast<size_t>(axes[i] ? coordinates_[axes[i].index] : 0);
-    return e.bits.at(at);
+           static_cast<size_t>(t.axes[i] ? coordinates_[t.axes[i].index] : 0);
+    return at;
   }
 
   // Calls f at each position of a tile type, with the coordinates set.
@@ -176,6 +178,9 @@ class Interpreter {
       case Op::dot:
         dot(inst);
         break;
+      case Op::scan:
+        scan(inst);
+        break;
       case Op::check:
         each(p_.types[inst.args[0].index], [&] {
           if (!element(inst.args[0])) status_ |= inst.code;
@@ -244,6 +249,47 @@ class Interpreter {
       }
       return acc;
     });
+  }
+  void scan(const Inst& inst) {
+    const size_t n = scanned_values(inst);
+    const Block& body = inst.blocks[0];
+    const Type& elements = p_.types[scan_elements(inst)[0].index];
+    Type rows = elements;
+    rows.axes[inst.axis] = AxisId();
+    const AxisId axis = elements.axes[inst.axis];
+    const int64_t length = extent(axis);
+    const auto sized = [&](const Type& t) {
+      Element e;
+      size_t count = 1;
+      for (const AxisId a : t.axes) {
+        e.extents.push_back(extent(a));
+        count *= static_cast<size_t>(e.extents.back());
+      }
+      e.bits.resize(count);
+      return e;
+    };
+    std::vector<Element> running(n, sized(elements)), ends(n, sized(rows));
+    each(rows, [&] {
+      std::vector<Bits> before;
+      for (const ValueId v : scan_starts(inst)) before.push_back(element(v));
+      for (int64_t k = 0; k < length; k++) {
+        coordinates_[axis.index] = k;
+        for (size_t i = 0; i < n; i++) {
+          values_[body.params[i].index] = {{}, {before[i]}};
+          values_[body.params[n + i].index] = {{}, {element(scan_elements(inst)[i])}};
+        }
+        block(body);
+        for (size_t i = 0; i < n; i++) {
+          before[i] = element(body.insts.back().args[i]);
+          running[i].bits[place(elements, running[i])] = before[i];
+        }
+      }
+      for (size_t i = 0; i < n; i++) ends[i].bits[place(rows, ends[i])] = before[i];
+    });
+    for (size_t i = 0; i < n; i++) {
+      values_[inst.results[i].index] = std::move(running[i]);
+      values_[inst.results[n + i].index] = std::move(ends[i]);
+    }
   }
   void loop(const Inst& inst) {
     const Block& body = inst.blocks[0];

@@ -9,7 +9,7 @@
 
 namespace poot::tile {
 
-enum class ResultKind : uint8_t { scalar, tile, none, carried };
+enum class ResultKind : uint8_t { scalar, tile, none, carried, scanned };
 
 struct OpFacts {
   std::string_view name;

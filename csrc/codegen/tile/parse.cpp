@@ -186,6 +186,8 @@ class Parser {
         p_.axes.push_back(std::move(a));
       } else if (c_.take_word("for")) {
         loop(b);
+      } else if (c_.take_word("scan")) {
+        scan(b);
       } else {
         instruction(b);
       }
@@ -224,6 +226,31 @@ class Parser {
     b.insts.push_back(std::move(inst));
   }
 
+  ValueId typed_value() {
+    const size_t at = c_.skip();
+    const std::string_view name = c_.value_name();
+    c_.expect(':');
+    return define(name, at, type());
+  }
+
+  void scan(Block& b) {
+    Inst inst{.op = Op::scan};
+    do inst.args.push_back(use());
+    while (c_.take(','));
+    c_.expect_word("axis");
+    inst.axis = c_.index();
+    c_.expect_word("by");
+    Block body;
+    c_.list('(', ')', [&] { body.params.push_back(typed_value()); });
+    c_.expect('{');
+    block(body);
+    inst.blocks.push_back(std::move(body));
+    c_.expect("->");
+    do inst.results.push_back(typed_value());
+    while (c_.take(','));
+    b.insts.push_back(std::move(inst));
+  }
+
   void instruction(Block& b) {
     const size_t at = c_.skip();
     std::string_view result;
@@ -234,7 +261,7 @@ class Parser {
     const size_t op_at = c_.skip();
     const std::string_view word = c_.word();
     Inst inst{.op = Op::pointwise};
-    if (const auto op = op_from_name(word); op && *op != Op::pointwise && *op != Op::for_) {
+    if (const auto op = op_from_name(word); op && *op != Op::pointwise && *op != Op::for_ && *op != Op::scan) {
       inst.op = *op;
     } else if (const auto scalar = ir::op_from_name(word);
                scalar && ir::is_pointwise(ir::op_info(*scalar).kind)) {

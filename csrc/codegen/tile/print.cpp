@@ -14,6 +14,11 @@
 //     store out0[%0*4096 + c] %3
 //   }
 //
+//   scan %identity, %start, %4 axis 0 by (%6 : f32[], %7 : f32[]) {
+//     %8 = add %6, %7 : f32[]
+//     yield %8
+//   } -> %9 : f32[c], %10 : f32[-]
+//
 // In an index, a bare word is an axis' coordinate, $n a metadata word, %n a scalar, [%n] an element
 // of an integer tile. A unit axis prints as "-". Values are numbered in the order of this text, so
 // printing a parsed text gives the text back.
@@ -137,6 +142,7 @@ class Printer {
   void instruction(const Inst& inst, int depth) {
     const std::string indent(static_cast<size_t>(depth) * 2, ' ');
     if (inst.op == Op::for_) return loop(inst, depth);
+    if (inst.op == Op::scan) return scan(inst, depth);
     std::string s = inst.op == Op::pointwise ? std::string(ir::op_info(inst.pointwise).name)
                                              : std::string(facts(inst.op).name);
     switch (inst.op) {
@@ -197,6 +203,22 @@ class Printer {
     for (size_t i = 0; i < inst.results.size(); i++)
       out_ += (i ? ", " : " -> ") + define(inst.results[i]);
     out_ += "\n";
+  }
+
+  void scan(const Inst& inst, int depth) {
+    const std::string indent(static_cast<size_t>(depth) * 2, ' ');
+    const auto list = [](auto&& values, auto&& text) {
+      std::string s;
+      for (const ValueId v : values) s += (s.empty() ? "" : ", ") + text(v);
+      return s;
+    };
+    const auto used = [&](ValueId v) { return value(v); };
+    const auto made = [&](ValueId v) { return define(v) + " : " + type(v); };
+    const Block& body = inst.blocks.at(0);
+    out_ += indent + "scan " + list(inst.args, used) + " axis " + std::to_string(inst.axis);
+    out_ += " by (" + list(body.params, made) + ") {\n";
+    block(body, depth + 1);
+    out_ += indent + "} -> " + list(inst.results, made) + "\n";
   }
 
   const Program& p_;

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -90,7 +91,7 @@ struct Inst {
   std::optional<ir::Scalar> value;         // constant; load's `other`
   ir::OpCode pointwise = ir::OpCode::add;  // pointwise, reduce; dot: reduce_sum
   DType dtype = DType::F32;                // result dtype of pointwise and index_tile
-  uint32_t axis = 0;  // reduce, dot: position in the operand's axes; block_id: grid axis
+  uint32_t axis = 0;  // reduce, scan, dot: position in the operand's axes; block_id: grid axis
   uint32_t code = 0;  // check
   std::vector<Block> blocks;
 };
@@ -183,6 +184,14 @@ class TileBuilder {
   ValueId pointwise(ir::OpCode op, DType result, std::vector<ValueId> args);
   ValueId reduce(ir::OpCode op, ValueId v, uint32_t axis);
   ValueId dot(ValueId a, ValueId b, uint32_t axis);  // one of them has the axis
+  // `fold` emits the fold of what it is given, (before, next).
+  using Values = std::vector<ValueId>;
+  using Fold = std::function<Values(const Values& before, const Values& next)>;
+  struct Scanned {
+    Values running, ends;
+  };
+  Scanned scan(const Values& identities, const Values& starts, const Values& elements,
+               uint32_t axis, const Fold& fold);
   void check(ValueId all_true, uint32_t code);
   void begin_for(IndexId lo, IndexId hi, std::vector<ValueId> init);
   ValueId for_index() const;
@@ -207,13 +216,26 @@ class TileBuilder {
   SymbolTable symbols_;
   std::map<std::array<uint64_t, 5>, IndexId> interned_;
   std::map<ValueId, Bounds> scalar_bounds_;
-  struct Open;  // a for_ under construction
+  struct Open;  // a for_ or a scan under construction
   std::vector<std::shared_ptr<Open>> open_;
 };
 
 // Coefficient of coord(a) in an index expression, if the expression is affine in it with a uniform
 // coefficient: nullopt otherwise. `step` form used by lowerings to see contiguity.
 std::optional<int64_t> const_stride(const Program& p, IndexId index, AxisId a);
+// A scan's operands: as many identities, starts and elements as its body folds.
+inline size_t scanned_values(const Inst& scan) {
+  return scan.args.size() / 3;
+}
+inline std::span<const ValueId> scan_identities(const Inst& scan) {
+  return std::span(scan.args).first(scanned_values(scan));
+}
+inline std::span<const ValueId> scan_starts(const Inst& scan) {
+  return std::span(scan.args).subspan(scanned_values(scan), scanned_values(scan));
+}
+inline std::span<const ValueId> scan_elements(const Inst& scan) {
+  return std::span(scan.args).last(scanned_values(scan));
+}
 // The axes of a tile that is computed from these tiles position by position.
 std::vector<AxisId> joined_axes(const Program& p, std::span<const ValueId> args);
 // Whether the expression depends on coord(a) at all, through loaded tiles too.

@@ -22,6 +22,9 @@
 // tile-C15  grid axes are 0, 1 or 2
 // tile-C16  dot takes two float tiles of one dtype and a position where one of them has an axis;
 //           that position becomes unit, and the result's dtype is opmath of theirs
+// tile-C17  scan takes equally many identities, starts and elements, the latter tiles with an axis
+//           at its position, which the starts have not, of dtypes wider than 16 bits where floats;
+//           identities have no axes; its body is pointwise ops and constants without axes
 #include <algorithm>
 #include <set>
 
@@ -191,21 +194,23 @@ class Verifier {
     bool shape = f.operands < 0 || inst.args.size() == static_cast<size_t>(f.operands);
     const size_t results = f.result == ResultKind::none      ? 0
                            : f.result == ResultKind::carried ? inst.args.size()
+                           : f.result == ResultKind::scanned ? scanned_values(inst) * 2
                                                              : 1;
-    shape = shape && inst.results.size() == results;
-    shape = shape && inst.blocks.size() == (inst.op == Op::for_ ? 1u : 0u);
+    const bool body = inst.op == Op::for_ || inst.op == Op::scan;
+    shape = shape && inst.results.size() == results && inst.blocks.size() == (body ? 1u : 0u);
     if (!expect(shape, "tile-C3", "wrong number of operands, results or blocks")) return;
     if (has_attr(inst.op, "buffer") &&
         !expect(inst.buffer.index < p_.buffers.size(), "tile-C1", "no such buffer"))
       return;
     const std::string here = where_;
     if (inst.op == Op::for_) loop_(inst);
+    if (inst.op == Op::scan) scan(inst);
     where_ = here;
     for (const ValueId v : inst.results) define(v);
     if (!found_.empty()) return;
     for (const ValueId v : inst.results) {
       const Type& t = p_.types[v.index];
-      if (f.result != ResultKind::carried)
+      if (f.result != ResultKind::carried && f.result != ResultKind::scanned)
         expect(t.scalar == (f.result == ResultKind::scalar), "tile-C4", "scalar or tile result");
     }
     for (const ValueId v : inst.args)
@@ -226,6 +231,33 @@ class Verifier {
     for (size_t i = 0; ok && i < inst.args.size(); i++)
       ok = same_type(body.params[i + 1], inst.args[i]);
     if (expect(ok, "tile-C9", "the loop's parameters are not (index, carried)")) block(body, &inst);
+  }
+  void scan(const Inst& inst) {
+    const size_t n = scanned_values(inst);
+    const Block& body = inst.blocks[0];
+    bool ok = n > 0 && inst.args.size() == 3 * n && body.params.size() == 2 * n;
+    const Type first = n > 0 ? p_.types[scan_elements(inst)[0].index] : Type{};
+    ok = ok && inst.axis < first.axes.size() && first.axes[inst.axis];
+    for (size_t i = 0; ok && i < n; i++) {
+      const DType d = p_.types[scan_elements(inst)[i].index].dtype;
+      const Type element{d, false, first.axes}, none{d, false, {}};
+      Type start = element;
+      start.axes[inst.axis] = AxisId();
+      const auto is = [&](ValueId v, const Type& t) {
+        return v.index < p_.types.size() && p_.types[v.index] == t;
+      };
+      ok = (!is_float(d) || byte_size(d) > 2) && is(scan_elements(inst)[i], element) &&
+           is(scan_identities(inst)[i], none) && is(scan_starts(inst)[i], start) &&
+           is(inst.results[i], element) && is(inst.results[n + i], start) &&
+           is(body.params[i], none) && is(body.params[n + i], none);
+    }
+    for (const Inst& i : body.insts)
+      ok = ok && (i.op == Op::pointwise || i.op == Op::constant || i.op == Op::yield);
+    if (expect(ok, "tile-C17", "operands, results or body of a scan")) block(body, &inst);
+    for (const Inst& i : body.insts)
+      for (const ValueId v : i.results)
+        ok = ok && v.index < p_.types.size() && p_.types[v.index].axes.empty();
+    expect(ok, "tile-C17", "the body of a scan has axes");
   }
   bool same_type(ValueId a, ValueId b) const { return p_.types[a.index] == p_.types[b.index]; }
 
@@ -282,6 +314,8 @@ class Verifier {
       case Op::dot:
         dot(inst, *out);
         break;
+      case Op::scan:
+        break;
       case Op::check:
         expect(arg->dtype == DType::Bool && inst.code != 0 && (inst.code & (inst.code - 1)) == 0,
                "tile-C12", "not a bool tile and one status bit");
@@ -291,9 +325,12 @@ class Verifier {
           expect(same_type(inst.args[i], inst.results[i]), "tile-C9", "a result's type");
         break;
       case Op::yield: {
-        bool ok = loop && loop->args.size() == inst.args.size();
-        for (size_t i = 0; ok && i < inst.args.size(); i++)
-          ok = same_type(inst.args[i], loop->args[i]);
+        const size_t first = loop && loop->op == Op::for_ ? 1 : 0;
+        const size_t count =
+            !loop ? 0 : first == 1 ? loop->args.size() : scanned_values(*loop);
+        bool ok = loop && count == inst.args.size();
+        for (size_t i = 0; ok && i < count; i++)
+          ok = same_type(inst.args[i], loop->blocks[0].params[first + i]);
         expect(ok, "tile-C9", "yielded types are not the carried ones");
         break;
       }
