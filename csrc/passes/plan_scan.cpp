@@ -40,8 +40,8 @@ KernelId Planner::scan(KernelRequest request, const std::vector<Place>& inputs,
   const Dim size = kept[axis];
   kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(axis));
   const bool along = outputs[0].window.strides[axis].is_const(1);
-  const auto parts = parts_of_scan(numel(kept).hint(graph_.symbols()), size, along,
-                                   graph_.symbols());
+  const auto parts =
+      parts_of_scan(numel(kept).hint(graph_.symbols()), size, along, graph_.symbols());
   if (context_.target.isa != Isa::Ptx || !parts)
     return generate(std::move(request), inputs, outputs);
   request.parts = *parts;

@@ -45,7 +45,8 @@ struct KernelRequest {
   std::string str() const;  // text: the body with layouts; equal text, equal kernel
 };
 
-// Dtypes of what the one scan equation of a body folds: the values, and the places if it tells them.
+// Dtypes of what the one scan equation of a body folds: the values, and the places if it tells
+// them.
 std::vector<DType> scan_accumulators(const ir::Graph& body, Isa isa);
 
 }  // namespace poot::passes

@@ -504,21 +504,31 @@ TEST(GenerateScatter, elements) {
   }
 }
 
-TEST(GenerateScatter, steps_along_the_only_axis_are_for_one_thread) {
-  const passes::KernelRequest request = make_request({.kind = RequestKind::Scatter, .graph = R"(
-    graph @s(%b: f32[6], %i: i64[40], %x: f32[40]) -> (f32[6]) {
-    %0 = scatter %b, %i, %x {axis=0, fn="add"} : f32[6]
+TEST(GenerateScatter, along_the_only_axis) {
+  for (const char* fn : {"", ", fn=\"add\"", ", fn=\"mul\""})
+    for (const char* sizes : {"6", "5000"})
+      run_tile_case({.kind = RequestKind::Scatter,
+                     .graph = std::string("graph @s(%b: f32[") + sizes +
+                              "], %i: i64[40], %x: f32[40]) -> (f32[" + sizes +
+                              "]) {\n  %0 = scatter %b, %i, %x {axis=0" + fn + "} : f32[" + sizes +
+                              "]\n  return %0\n}",
+                     .int_lo = 0,
+                     .int_hi = 5});
+}
+
+// Rows of one class go to one block, which takes their slots in order.
+TEST(GenerateScatter, blocks_of_a_gpu_divide_the_rows) {
+  const TileCase c{.kind = RequestKind::Scatter,
+                   .graph = R"(
+    graph @s(%b: f32[100,33], %i: i64[2000], %x: f32[2000,33]) -> (f32[100,33]) {
+    %0 = scatter_update %b, %i, %x {axis=0, fn="add"} : f32[100,33]
     return %0
-  })"});
-  EXPECT_THROW(codegen::generate(request, Target::parse("sm_90a")), Unsupported);
-  const tile::Program p = codegen::generate(request, Target::parse("x86-64-v4"));
-  std::vector<int64_t> places(40, 2);
-  std::vector<float> x(40, 0.5f), base(6, 1.0f);
-  const std::span<std::byte> buffers[] = {std::as_writable_bytes(std::span(places)),
-                                          std::as_writable_bytes(std::span(x)),
-                                          std::as_writable_bytes(std::span(base))};
-  EXPECT_EQ(tile::interpret(p, buffers, {}), 0u);
-  EXPECT_EQ(base, (std::vector<float>{1, 1, 21, 1, 1, 1}));
+  })",
+                   .int_lo = -100,
+                   .int_hi = 99};
+  run_tile_case(c);
+  const tile::Program p = codegen::generate(make_request(c), Target::parse("sm_90a"));
+  EXPECT_EQ(p.grid[2].value(), 64);
 }
 
 TEST(GenerateScatter, bad_slots_write_nothing) {

@@ -114,9 +114,9 @@ void run_parts(const std::string& graph, const Dim& parts, std::vector<int64_t> 
     memory.emplace_back(body.type(body.outputs()[i].value), request.outputs[i], c.symbols);
   std::vector<Bytes> totals;
   for (const DType d : passes::scan_accumulators(body, Isa::Ptx))
-    totals.emplace_back(static_cast<size_t>(
-        numel(body.type(body.inputs()[0]).shape).eval(c.symbols) * parts.eval(c.symbols) *
-        byte_size(d)));
+    totals.emplace_back(
+        static_cast<size_t>(numel(body.type(body.inputs()[0]).shape).eval(c.symbols) *
+                            parts.eval(c.symbols) * byte_size(d)));
   std::vector<Bytes*> whole;
   for (Memory& m : memory) whole.push_back(&m.bytes);
   std::vector<Bytes*> partial = {whole[0]};

@@ -22,9 +22,9 @@ struct TileCase {
   std::vector<std::pair<size_t, ir::Layout>> inputs = {}, outputs = {};
   // Integer inputs are drawn from this range (default -5..5).
   int64_t int_lo = -5, int_hi = 5;
-  double tolerance = 0;  // relative to max(1, |expected|); 0: equal bits
+  double tolerance = 0;      // relative to max(1, |expected|); 0: equal bits
   double gpu_tolerance = 0;  // of kernels of a GPU, if larger: they fold in another order
-  uint32_t status = 0;   // expected status word; values are compared only if it is 0
+  uint32_t status = 0;       // expected status word; values are compared only if it is 0
 };
 
 inline passes::KernelRequest make_request(const TileCase& c) {

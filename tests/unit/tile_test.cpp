@@ -127,8 +127,7 @@ TEST(TileText, errors_name_line_and_column) {
 }
 
 // The constraint that a change of the text or the program breaks.
-std::string broken(const std::string& from, const std::string& to,
-                   std::string text = kGood) {
+std::string broken(const std::string& from, const std::string& to, std::string text = kGood) {
   const size_t at = text.find(from);
   if (at == std::string::npos) return "no such text: " + from;
   text.replace(at, from.size(), to);
@@ -238,7 +237,7 @@ TEST(TileVerify, tile_C17) {
   EXPECT_EQ(broken("scan %0, %1, %2", "scan %0, %0, %2", kScan), "tile-C17");
   EXPECT_EQ(broken("axis 0 by", "axis 1 by", kScan), "tile-C17");
   EXPECT_EQ(broken("%4 : f32[])", "%4 : f64[])", kScan), "tile-C17");
-  EXPECT_EQ(broken("%5 = add %3, %4 : f32[]", "%5 = add %3, %2 : f32[c]", kScan), "tile-C17");
+  EXPECT_EQ(broken("yield %5", "%9 = add %3, %2 : f32[c]\n    yield %5", kScan), "tile-C17");
 }
 
 std::string run_error(int64_t s0, size_t in_elems) {

@@ -71,8 +71,8 @@ void emit_result(tile::TileBuilder& b, Emitter& emit, const Result& result, tile
 struct Buffers {
   std::vector<tile::BufferId> inputs, outputs;
 };
-Buffers declare_buffers(tile::TileBuilder& b, const passes::KernelRequest& request,
-                        size_t skip = 0, bool outputs = true);
+Buffers declare_buffers(tile::TileBuilder& b, const passes::KernelRequest& request, size_t skip = 0,
+                        bool outputs = true);
 
 // Whether stores should go past the cache: results far larger than it, none written in place.
 bool bypasses_cache(const passes::KernelRequest& request, const Target& target);

@@ -25,11 +25,11 @@ using tile::IndexId;
 using tile::ValueId;
 using Values = ScanFunction::Values;
 
-constexpr int64_t kWidest = 256;      // accumulators of a block, side by side in memory
-constexpr int64_t kApart = 16;        // accumulators of a block that lie apart
-constexpr int64_t kTogether = 4;      // the same as scalars
-constexpr int64_t kGpuWidest = 128;   // columns of a GPU's block
-constexpr int64_t kFewColumns = 32;   // side by side: a warp does not fill its accesses
+constexpr int64_t kWidest = 256;     // accumulators of a block, side by side in memory
+constexpr int64_t kApart = 16;       // accumulators of a block that lie apart
+constexpr int64_t kTogether = 4;     // the same as scalars
+constexpr int64_t kGpuWidest = 128;  // columns of a GPU's block
+constexpr int64_t kFewColumns = 32;  // side by side: a warp does not fill its accesses
 
 class ScanColumns {
  public:
@@ -59,8 +59,7 @@ class ScanColumns {
     if (part_ && stores()) acc = fold_totals(std::move(acc));
     acc = fold_positions(first, last, std::move(acc));
     if (!stores())
-      for (size_t i = 0; i < acc.size(); i++)
-        b_.store(buffers_.totals[i], total_at(part_), acc[i]);
+      for (size_t i = 0; i < acc.size(); i++) b_.store(buffers_.totals[i], total_at(part_), acc[i]);
     b_.program().block_elems =
         width_ * together_ * std::max<int64_t>(positions_.size.hint(symbols_), 1);
     return b_.finish();
@@ -75,8 +74,7 @@ class ScanColumns {
     const bool beside =
         !kept.empty() && region_.results[0].index.factor(kept.back().atom).is_const(1);
     const bool lanes =
-        !kept.empty() &&
-        (gpu_ || beside || request_.body->eqns()[0].op == OpCode::scan_logaddexp);
+        !kept.empty() && (gpu_ || beside || request_.body->eqns()[0].op == OpCode::scan_logaddexp);
     if (lanes) {
       columns_ = flatten(region_, {kept.back()});
       const int64_t most = gpu_ ? kGpuWidest : beside ? kWidest : kApart;
@@ -85,13 +83,15 @@ class ScanColumns {
     }
     rows_ = flatten(region_, kept);
     column_.index = b_.cst(0);
-    if (lanes) column_ = blocked_axis(b_, symbols_, "c", columns_.size, width_, 0);
+    // A GPU's grid is long along its first axis only.
+    const uint32_t row_grid = gpu_ && !rows_.size.is_const(1) ? 0 : 1;
+    if (lanes) column_ = blocked_axis(b_, symbols_, "c", columns_.size, width_, 1 - row_grid);
     if (!lanes && !gpu_)
       together_ = std::clamp<int64_t>(rows_.size.range(symbols_).hi, 1, kTogether);
     first_row_ = b_.cst(0);
     if (rows_.size.is_const(1)) return;
-    b_.grid(1, Dim::ceildiv(rows_.size, together_));
-    first_row_ = b_.mul(b_.scalar(b_.block_id(1)), b_.cst(together_));
+    b_.grid(row_grid, Dim::ceildiv(rows_.size, together_));
+    first_row_ = b_.mul(b_.scalar(b_.block_id(row_grid)), b_.cst(together_));
   }
 
   // Where the total of a part lies, of the column's row.

@@ -24,9 +24,9 @@ ScanFunction::Values ScanFunction::identities(const std::vector<tile::AxisId>& a
       return {b_.constant(ir::Scalar::of(d, -__builtin_inf()), axes)};
     default: {
       const bool max = op_ == OpCode::scan_max;
-      return {b_.constant(reduction_identity(max ? OpCode::reduce_max : OpCode::reduce_min, d),
-                          axes),
-              b_.constant(ir::Scalar::of(dtypes_[1], int64_t{0}), axes)};
+      return {
+          b_.constant(reduction_identity(max ? OpCode::reduce_max : OpCode::reduce_min, d), axes),
+          b_.constant(ir::Scalar::of(dtypes_[1], int64_t{0}), axes)};
     }
   }
 }

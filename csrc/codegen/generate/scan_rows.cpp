@@ -60,10 +60,8 @@ class ScanRows {
       acc = b_.end_for(scan_chunk(b_.scalar(b_.for_index()), b_.for_carried()));
     }
     if (!stores())
-      for (size_t i = 0; i < acc.size(); i++)
-        b_.store(buffers_.totals[i], total_at(part_), acc[i]);
-    b_.program().block_elems =
-        height_ * std::max<int64_t>(positions_.size.hint(symbols_), 1);
+      for (size_t i = 0; i < acc.size(); i++) b_.store(buffers_.totals[i], total_at(part_), acc[i]);
+    b_.program().block_elems = height_ * std::max<int64_t>(positions_.size.hint(symbols_), 1);
     return b_.finish();
   }
 
@@ -107,10 +105,9 @@ class ScanRows {
   tile::TileBuilder::Scanned scan(const Values& starts, const Values& elements, AxisId c) {
     Values full;
     for (const ValueId v : elements) full.push_back(b_.broadcast(v, axes(c)));
-    return b_.scan(function_.identities(), starts, full, row_axis_ ? 1 : 0,
-                   [&](const Values& before, const Values& next) {
-                     return function_.fold(before, next);
-                   });
+    return b_.scan(
+        function_.identities(), starts, full, row_axis_ ? 1 : 0,
+        [&](const Values& before, const Values& next) { return function_.fold(before, next); });
   }
 
   Values scan_chunk(IndexId u, const Values& starts) {

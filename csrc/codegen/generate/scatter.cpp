@@ -3,6 +3,13 @@
 // so the scattered axis is a loop inside a block and blocks divide the other axes:
 //   for t in 0..T { v = load src [t, c];  store base [slot(t), c] v  where 0 <= slot(t) < rows }
 // scatter differs in that a slot may depend on c too, and that it may combine what is there with v.
+//
+// A GPU's blocks also divide the base's rows, by class: block k of K takes the slots with slot % K
+// = k, so that each row is still written by one block in order. Where there is nothing else to
+// divide, each thread has a class.
+#include <algorithm>
+#include <bit>
+
 #include "codegen/generate/generators.h"
 #include "codegen/generate/spread.h"
 #include "program/kernel_abi.h"
@@ -12,6 +19,25 @@ namespace poot::codegen {
 namespace {
 
 constexpr int64_t kScatterColumns = 1024;
+constexpr int64_t kBlocks = 1024, kMostClasses = 256, kSlotsOfClass = 8;  // of a GPU, about
+constexpr int64_t kThreadClasses = 4096;
+
+// Sizes of an update: the rows of the base, the slots, and the elements of each.
+struct Sizes {
+  Dim rows, slots = 1, columns = 1;
+};
+
+int64_t power_below(int64_t v) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
+}
+
+int64_t classes(const Sizes& n, const SymbolTable& symbols, const Target& target) {
+  if (target.isa == Isa::X86) return 1;
+  const int64_t rows = n.rows.hint(symbols), slots = n.slots.hint(symbols);
+  if (n.columns.is_const(1)) return std::clamp<int64_t>(power_below(2 * rows), 2, kThreadClasses);
+  const int64_t blocks = (n.columns.hint(symbols) + kBlockElems - 1) / kBlockElems;
+  return power_below(std::min({rows, slots / kSlotsOfClass, kBlocks / blocks, kMostClasses}));
+}
 
 const ir::Eqn& update_of(const passes::KernelRequest& request) {
   const ir::Graph& body = *request.body;
@@ -33,7 +59,9 @@ NodeId slot_at(IndexMap& map, const ir::Eqn& e, const Coordinates& at, size_t ax
                      program::kIndexOutOfRange);
 }
 
-Region scatter_region(const passes::KernelRequest& request, const ir::Eqn& e) {
+// The class is the last free variable, if there are classes.
+Region scatter_region(const passes::KernelRequest& request, const ir::Eqn& e, const Target& target,
+                      bool& has_classes) {
   const ir::Graph& body = *request.body;
   const bool indexed = e.op != ir::OpCode::update_slice;
   const ir::Operand& source = e.inputs[indexed ? 2 : 1];
@@ -41,15 +69,27 @@ Region scatter_region(const passes::KernelRequest& request, const ir::Eqn& e) {
   const auto axis = static_cast<size_t>(e.attr<int64_t>("axis"));
   // The scattered axis goes last: variables of role Reduced follow the free ones.
   std::vector<RootDim> root;
-  for (size_t i = 0; i < shape.size(); i++)
-    root.push_back({shape[i], indexed && i == axis ? Role::Reduced : Role::Free});
-  return build_region(body.symbols(), root, [&](Region& r, const Coordinates& at) {
+  Sizes sizes{base[axis]};
+  for (size_t i = 0; i < shape.size(); i++) {
+    const bool scattered = indexed && i == axis;
+    root.push_back({shape[i], scattered ? Role::Reduced : Role::Free});
+    (scattered ? sizes.slots : sizes.columns) *= shape[i];
+  }
+  const int64_t of_rows = indexed ? classes(sizes, body.symbols(), target) : 1;
+  has_classes = of_rows > 1;
+  if (has_classes) root.push_back({of_rows, Role::Free});
+  return build_region(body.symbols(), root, [&](Region& r, const Coordinates& all) {
     IndexMap map(body, request.inputs, r.space, r.nodes);
+    const Coordinates at(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shape.size()));
     Coordinates to = at;
-    Result result{map.at(source, at), 0, {}, {}};
+    Result result{{}, 0, {}, {}};
     if (indexed) {
       to[axis] = r.space.loaded(slot_at(map, e, at, axis, base[axis]), base[axis]);
       result.guard.push_back({to[axis], 0, base[axis]});
+      if (has_classes) result.guard.push_back({r.space.mod(to[axis], of_rows) - all.back(), 0, 1});
+    }
+    result.value = map.at(source, at, has_classes ? result.guard : Guard());
+    if (indexed) {
       if (const std::string_view fn = e.text("fn"); !fn.empty())
         result.value = r.nodes.pointwise(*ir::op_from_name(fn), body.type(e.inputs[0]).dtype,
                                          {map.at(e.inputs[0], to, result.guard), result.value});
@@ -66,19 +106,20 @@ Region scatter_region(const passes::KernelRequest& request, const ir::Eqn& e) {
 
 tile::Program generate_scatter(const passes::KernelRequest& request, const Target& target) {
   const ir::Eqn& e = update_of(request);
-  const Region region = scatter_region(request, e);
+  bool has_classes = false;
+  const Region region = scatter_region(request, e, target, has_classes);
   const SymbolTable& symbols = request.body->symbols();
-  std::vector<IterVar> vars = region.vars_of(Role::Free), column_vars;
+  std::vector<IterVar> vars = region.vars_of(Role::Free), column_vars, class_vars;
+  if (has_classes && vars.size() > 1) {
+    class_vars.push_back(vars.back());
+    vars.pop_back();
+  }
   if (!vars.empty()) {
     column_vars.push_back(vars.back());
     vars.pop_back();
   }
   const Flat rows = flatten(region, vars), columns = flatten(region, column_vars);
   const Flat slots = flatten(region, region.vars_of(Role::Reduced));
-
-  // With nothing to divide, every lane of a GPU's block would take each step.
-  if (target.isa != Isa::X86 && column_vars.empty() && !e.text("fn").empty())
-    throw Unsupported(request.name, "a scatter that combines along the only axis, on a GPU");
 
   tile::TileBuilder b(request.name, symbols);
   Buffers buffers = declare_buffers(b, request, 1);
@@ -87,11 +128,18 @@ tile::Program generate_scatter(const passes::KernelRequest& request, const Targe
   const int64_t height = row_capacity(rows.size, columns.size, width, symbols);
   const bool flat = rows.size.is_const(1);
   BlockedAxis r;
-  if (!flat) r = blocked_axis(b, symbols, "r", rows.size, height, 1);
-  const BlockedAxis c = blocked_axis(b, symbols, "c", columns.size, width, 0);
+  // A GPU's grid is long along its first axis only.
+  const uint32_t row_grid = flat || target.isa == Isa::X86 ? 1 : 0;
+  if (!flat) r = blocked_axis(b, symbols, "r", rows.size, height, row_grid);
+  const BlockedAxis c = blocked_axis(b, symbols, "c", columns.size, width, 1 - row_grid);
   Emitter emit(b, region, flat ? std::vector{c.axis} : std::vector{r.axis, c.axis}, buffers.inputs);
   if (!flat) bind_flat(b, emit, region, rows, r.index, 1);
   bind_flat(b, emit, region, columns, c.index, flat ? 1 : 2);
+  if (!class_vars.empty()) {
+    const Flat of_rows = flatten(region, class_vars);
+    b.grid(2, of_rows.size);
+    bind_flat(b, emit, region, of_rows, b.scalar(b.block_id(2)), 0);
+  }
   const bool loop = !slots.vars.empty();
   if (loop) {
     b.begin_for(b.cst(0), b.dim(slots.size), {});

@@ -90,8 +90,7 @@ void GpuLowering::begin() {
   }
   has_loops_ = has_loops(p.body);
   looped_ = looped_ || has_loops_;
-  each_instruction(p.body,
-                   [&](const tile::Inst& i) { scans_ = scans_ || i.op == tile::Op::scan; });
+  each_instruction(p.body, [&](const tile::Inst& i) { scans_ = scans_ || i.op == tile::Op::scan; });
   vector_ = static_cast<uint16_t>(choose_vector(columns, capacity));
   columns_around_ = carried_columns(p, p.body);
   // Vectors do not reach over the end of the row.

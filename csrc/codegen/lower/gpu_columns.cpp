@@ -49,8 +49,8 @@ bool GpuLowering::stays(AxisId column) const {
   if (std::any_of(online_.begin(), online_.end(),
                   [&](const OnlinePair& p) { return p.column == column; }))
     return false;
-  return vectors <= (scans_ ? kScannedVectors : kResidentVectors) && vectors * vector_ <= kResidentElements &&
-         facts_.reduced_axes() != 0;
+  return vectors <= (scans_ ? kScannedVectors : kResidentVectors) &&
+         vectors * vector_ <= kResidentElements && facts_.reduced_axes() != 0;
 }
 
 void GpuLowering::phases(const std::vector<Root>& given) {

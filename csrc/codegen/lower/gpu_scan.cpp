@@ -137,8 +137,8 @@ void GpuLowering::fold_warps(const tile::Inst& scan, std::vector<Stretch>& stret
   const auto read = [&](KValue at) {
     Values out;
     for (size_t i = 0; i < all.size(); ++i)
-      out.push_back(emit_.from_storage(
-          dtype(i), b.load(before[i], {storage_elem(dtype(i)), 1}, at)));
+      out.push_back(
+          emit_.from_storage(dtype(i), b.load(before[i], {storage_elem(dtype(i)), 1}, at)));
     return out;
   };
   for (size_t k = 0; k < stretches.size(); ++k)
@@ -162,8 +162,8 @@ void GpuLowering::fold_partials(const tile::Inst& scan, const std::vector<kir::O
     const KValue at = b.select(inside.back(), places.back(), emit_.i64(0));
     Values own;
     for (size_t i = 0; i < partials.size(); ++i) {
-      const KValue v = emit_.from_storage(
-          dtype(i), b.load(partials[i], {storage_elem(dtype(i)), 1}, at));
+      const KValue v =
+          emit_.from_storage(dtype(i), b.load(partials[i], {storage_elem(dtype(i)), 1}, at));
       own.push_back(b.select(inside.back(), v, identities[i]));
     }
     s.folded.push_back(k == 0 ? own : fold(scan, s.folded.back(), own));
@@ -223,8 +223,7 @@ void GpuLowering::scan(const Root& root) {
       end = fold(inst, end, s.all);
     }
   }
-  for (size_t i = 0; i < end.size(); ++i)
-    emit_.define(inst.results[end.size() + i], {end[i], {}});
+  for (size_t i = 0; i < end.size(); ++i) emit_.define(inst.results[end.size() + i], {end[i], {}});
 }
 
 }  // namespace poot::codegen::lowering

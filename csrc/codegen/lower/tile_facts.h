@@ -26,7 +26,8 @@ class TileFacts {
   bool live(tile::ValueId v) const { return live_.at(v.index); }
 
   // Axes whose coordinates the value varies with: finer than its type (a load whose index ignores
-  // an axis does not vary with it), except that reductions, scans and carried values count all of theirs.
+  // an axis does not vary with it), except that reductions, scans and carried values count all of
+  // theirs.
   AxisSet deps(tile::ValueId v) const { return deps_.at(v.index); }
   AxisSet deps(tile::IndexId i) const { return index_deps_.at(i.index); }
   AxisSet deps(const tile::Mask& mask) const;

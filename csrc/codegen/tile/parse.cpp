@@ -261,7 +261,8 @@ class Parser {
     const size_t op_at = c_.skip();
     const std::string_view word = c_.word();
     Inst inst{.op = Op::pointwise};
-    if (const auto op = op_from_name(word); op && *op != Op::pointwise && *op != Op::for_ && *op != Op::scan) {
+    if (const auto op = op_from_name(word);
+        op && *op != Op::pointwise && *op != Op::for_ && *op != Op::scan) {
       inst.op = *op;
     } else if (const auto scalar = ir::op_from_name(word);
                scalar && ir::is_pointwise(ir::op_info(*scalar).kind)) {

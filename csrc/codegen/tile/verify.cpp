@@ -326,8 +326,7 @@ class Verifier {
         break;
       case Op::yield: {
         const size_t first = loop && loop->op == Op::for_ ? 1 : 0;
-        const size_t count =
-            !loop ? 0 : first == 1 ? loop->args.size() : scanned_values(*loop);
+        const size_t count = !loop ? 0 : first == 1 ? loop->args.size() : scanned_values(*loop);
         bool ok = loop && count == inst.args.size();
         for (size_t i = 0; ok && i < count; i++)
           ok = same_type(inst.args[i], loop->blocks[0].params[first + i]);
