@@ -233,7 +233,7 @@ void Emitter::store(const tile::Inst& inst) {
   KValue condition = predicate_;
   if (target_.isa == Isa::Ptx) condition = both(std::exchange(g.scalar, {}), predicate_);
   write_if(condition, [&] { write_vector(inst, g, v); });
-  if (&inst == asks_) ask_next_row();
+  if (&inst == asks_ && target_.isa == Isa::X86) ask_next_row();
 }
 
 void Emitter::write_vector(const tile::Inst& inst, const Guard& g, KValue v) {

@@ -1,0 +1,86 @@
+"""Writes through indices that name a place several times: each in order, or added in the order of the indices."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from three_way import check, gradients
+
+pytestmark = pytest.mark.usefixtures("inference")
+
+
+@pytest.fixture
+def inference():
+    with torch.no_grad():
+        yield
+
+
+def random(*shape, dtype=torch.float32, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def places(n, *shape, seed=1):
+    return torch.randint(0, n, shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8])
+@pytest.mark.parametrize("rows", [3, 700])
+def test_rows_named_several_times(rows, dtype):
+    x, i = (random(rows, 40) * 8).to(dtype), places(rows, 1000)
+    src = (random(1000, 40, seed=2) * 2).to(dtype)
+
+    def fn(x, i, src):
+        return x.index_add(0, i, src), x.index_put((i,), src, accumulate=True), x.t().index_add(1, i, src.t())
+
+    check(fn, x, i, src, peer=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+def test_elements_along_the_only_axis(dtype):
+    x, i, src = (random(500) * 8).to(dtype), places(500, 3000), (random(3000, seed=2) * 2).to(dtype)
+
+    def fn(x, i, src):
+        added = x.scatter_add(0, i, src), x.index_add(0, i, src), x.put(i, src, accumulate=True)
+        return *added, *(
+            x.scatter_reduce(0, i, src, r, include_self=s) for r in ("amax", "mean") for s in (True, False)
+        )
+
+    check(fn, x, i, src, peer=False)
+    check(fn, x, i, src, peer=False, dynamic=True)
+
+
+def test_the_last_of_equal_places_stays_where_all_write_the_same():
+    x, i = random(9000), places(9000, 20000)
+    check(lambda x, i: (x.index_put((i,), i * 0.5), x.scatter(0, i, i * 0.5)), x, i)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_elements_of_rows(reduce):
+    x, i, src = random(30, 70), places(30, 500, 70), random(500, 70, seed=2) * 0.1 + 1
+
+    def fn(x, i, src):
+        along = x.scatter_reduce(0, i, src, reduce)
+        return along, x.t().scatter_reduce(1, i.t(), src.t(), reduce, include_self=False)
+
+    check(fn, x, i, src, peer=False)
+
+
+@pytest.mark.parametrize("padding", [None, 3])
+def test_gradient_of_an_embedding(padding):
+    i = places(50, 4, 600)
+    scale = random(4, 600, 24)
+
+    def loss(w):
+        return (F.embedding(i, w, padding_idx=padding) * scale).sum()
+
+    with torch.enable_grad():
+        gradients(loss, random(50, 24).requires_grad_())
+
+
+def test_bins():
+    i, w = places(100, 5000), random(5000)
+
+    def fn(i, w):
+        counts = torch.zeros(100, dtype=torch.int64, device=i.device).scatter_add(0, i, torch.ones_like(i))
+        return counts, torch.zeros(100, device=i.device).index_add(0, i, w) / counts.clamp(min=1)
+
+    check(fn, i, w, peer=False)
