@@ -104,6 +104,8 @@ TESTS = (
     "test_gpu_faults.py",
     "test_gpu_devices.py",
     "test_profile.py",
+    "test_scans.py",
+    "test_scatters.py",
 )
 
 

@@ -6,9 +6,11 @@
 // - Axis r of a kernel is in every store and check that stands beside a loop over tiles with r.
 // - A program with dots has them outside loops, over c, with at most one other axis, r; what
 //   follows them has r alone.
-// - Loops (for_) carry partial results of reductions only, as [r, -], [-] or [c] tiles.
+// - Loops (for_) carry partial results of reductions and scans only, as [r, -], [-] or [c] tiles.
+// - Scans run along c, in chunks that a GPU's threads keep in registers.
 // - Elements are written once, by one block, except by a scatter with equal slots: those rows are
-//   written by one block in the order of the slots.
+//   written by one block, where blocks divide the columns by one thread of them, in the order of
+//   the slots.
 // - Loads are inside their buffers at every position inside the extents where the mask holds.
 #pragma once
 

@@ -18,7 +18,7 @@ using tile::IndexId;
 using tile::ValueId;
 using Values = ScanFunction::Values;
 
-constexpr int64_t kChunk = 8192;       // positions of a block at a time
+constexpr int64_t kChunk = 8192;       // positions of a block at a time, of four bytes
 constexpr int64_t kLogChunk = 2048;    // the same where each fold is many instructions
 constexpr int64_t kShortChunk = 256;   // the same at least, where the length is not known
 constexpr int64_t kMostTotals = 4096;  // that a block scans at a time
@@ -74,8 +74,12 @@ class ScanRows {
   }
 
   void choose_chunk() {
-    const bool logs = request_.body->eqns()[0].op == ir::OpCode::scan_logaddexp;
-    const int64_t limit = logs ? kLogChunk : kChunk;
+    // Registers bound what a thread keeps.
+    const ir::Eqn& eqn = request_.body->eqns()[0];
+    const int64_t words =
+        std::max<int64_t>(byte_size(request_.body->type(eqn.outs[0]).dtype) / 4, 1) *
+        static_cast<int64_t>(eqn.outs.size());
+    const int64_t limit = eqn.op == ir::OpCode::scan_logaddexp ? kLogChunk : kChunk / words;
     const int64_t most = positions_.size.range(symbols_).hi;
     const int64_t usual = positions_.size.hint(symbols_);
     chunk_ = most <= limit
