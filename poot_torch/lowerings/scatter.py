@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..emitter import Declined, Emitter, Val, is_float
+from ..emitter import REDUCED, Declined, Emitter, Val, is_float
 from . import lower
 from .indexing import Indexed
 from .scans import cumsum
@@ -96,7 +96,10 @@ def index_add(e: Emitter, x: Val, dim: int, index: Val, source: Val, *, alpha: A
     if x.ndim > 1:  # eager scatters, with scatter's error for an index out of range
         axis = dim % x.ndim
         column = e.reshape(index, [e.numel(index.shape) if i == axis else 1 for i in range(x.ndim)])
-        return _scattered(e, x, axis, e.broadcast(column, source.shape), scaled, fn="add")
+        # As eager's scatter of whole rows, which accumulates f16 and bf16 in f32.
+        wide = torch.float32 if x.dtype in REDUCED else x.dtype
+        total = _scattered(e, e.cast(x, wide), axis, e.broadcast(column, source.shape), scaled, fn="add")
+        return e.cast(total, x.dtype)
     return _rows(e, x, dim, index, scaled, exact=True, fn="add")
 
 
