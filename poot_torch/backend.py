@@ -29,6 +29,8 @@ from . import (
     replacements,
     report,
     segments,
+    size_numbers,
+    storages,
     unused_draws,
     versions,
 )
@@ -130,10 +132,13 @@ def _donated(gm: torch.fx.GraphModule) -> list[int]:
     """Positions of a backward graph's saved tensors that nobody reads after it.
 
     AOTAutograd tells those that are no argument's and no result's memory, and refuses `retain_graph` where there are
-    any. Saved tensors that show one another's memory are left out.
+    any. Saved tensors that show one another's memory are left out. In a graph with ordered effects the positions that
+    it tells are off by the effects' tokens, and nothing is donated.
     """
     context = torch._guards.TracingContext.try_get()
     meta = context.fw_metadata if context is not None else None
+    if getattr(meta, "tokens", None):
+        return []
     given = getattr(meta, "bw_donated_idxs", None) or ()
     values = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
     storages = {
@@ -209,7 +214,7 @@ def _build(imported: Imported, opts: _options.Options, entry: report.GraphReport
     counters["poot"]["kernels"] += len(native.get("kernels", ()))
     # AOTAutograd wraps the backward with functools.wraps, which copies only __dict__.
     run._boxed_call = True
-    return run
+    return size_numbers.given(storages.given(run, imported.storages), imported.numbers)
 
 
 def _refusal(fallbacks: list[Fallback]) -> str:

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from . import attention_training, own_decompositions, sampling
+from . import antialiased, attention_training, own_decompositions, sampling
 
 _NAMES = (
     # losses
@@ -143,6 +143,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     if whole is not None:
         found[pool] = _unless_tiled(whole)
     found.update(own_decompositions.OWN)
+    found.update(antialiased.OWN)
     found.update(attention_training.OWN)
     found.update(sampling.OWN)
     return found

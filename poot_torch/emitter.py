@@ -31,6 +31,7 @@ DTYPE_NAMES = {
     torch.float64: "f64",
     torch.complex64: "c64",
     torch.complex128: "c128",
+    torch.complex32: "c32",
 }
 TORCH_DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 NO_F64 = frozenset(("gelu_erf",))  # functions that kernels have in f32 only
@@ -74,7 +75,7 @@ class ComplexVal:
         return self.re.ndim
 
 
-COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+COMPLEX = {torch.float16: torch.complex32, torch.float32: torch.complex64, torch.float64: torch.complex128}
 PART_OF = {whole: part for part, whole in COMPLEX.items()}
 Number = bool | int | float
 _NUMBERS_UNROUNDED = frozenset({"add", "sub", "mul", "div", "floor_div", "trunc_div"})
@@ -82,6 +83,7 @@ _NUMBERS_UNROUNDED = frozenset({"add", "sub", "mul", "div", "floor_div", "trunc_
 _PROTOTYPES = {
     (dtype, dimensioned): torch.empty((1,) if dimensioned else (), dtype=dtype, device="meta")
     for dtype in DTYPE_NAMES
+    if not dtype.is_complex
     for dimensioned in (False, True)
 }
 
@@ -124,6 +126,7 @@ class Emitter:
         self.meta: Any = None
         self._ramps: dict[_C.Value, int | None] = {}
         self.args_meta: list[Any] = []  # fake tensors of the node's tensor arguments, in order
+        self.storages: dict[_C.Value, Val] = {}  # the flat storage behind a value, where an argument tells it
         self.make_seed: Callable[[], Val] | None = None
         self._seed: Val | None = None
         self._draws = 0

@@ -7,6 +7,7 @@ becomes an `opaque` equation: a prepared call of the dispatcher at the node's pl
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import operator
 from collections.abc import Collection, Mapping
@@ -14,7 +15,7 @@ from typing import Any
 
 import torch
 
-from . import _C, size_numbers
+from . import _C, complex_views, size_numbers
 from .bodies import CompileBody, describe_draws
 from .complex_pairs import Pairs, pair_shape, pair_strides, part_dtype
 from .constants import Constants, Folded
@@ -25,6 +26,7 @@ from .lowerings import complex_numbers, registry
 from .lowerings.random import DRAWN
 from .provenance import source_line
 from .result_check import mismatch, read_results, refusal
+from .storages import STORAGE_READERS, Storage, Storages
 from .symbols import Symbols, Unbindable
 from .trees import leaves, mapped
 
@@ -47,6 +49,8 @@ class Imported:
     device: torch.device
     complex_args: list[int]
     complex_results: list[int]
+    numbers: list[int]  # positions of floating-point numbers, which enter as 0-d f64
+    storages: list[Storage]  # arguments behind the graph's own
 
 
 def import_graph(
@@ -99,9 +103,11 @@ class _Importer:
         self.emitter.make_seed = self.dispatched.seed
         self.complex_args: list[int] = []  # by position
         self.complex_results: list[int] = []
+        self.numbers: list[int] = []
         self.env: dict[torch.fx.Node, Any] = {}
         self.args: dict[torch.fx.Node, int] = {}  # positions of tensor arguments
         self.inputs: dict[torch.fx.Node, _C.Value] = {}  # their values on entry
+        self.storages = Storages(gm, self.emitter, self.pairs, self.signature)
         self.writes: dict[torch.fx.Node, Val | ComplexVal] = {}  # argument -> what its buffer becomes
         self.constants = Constants(gm, self.emitter, self.pairs, self.signature, self.device, folded)
         self.lowerings = {**registry(), **DRAWN} if fast_random else registry()
@@ -114,6 +120,9 @@ class _Importer:
             written = {n.args[0] for n in nodes if n.target is aten.copy_.default}
             for position, node in enumerate(inputs):
                 self._argument(position, node, node in written)
+            self.complex_args += self.storages.add(
+                {n: i for n, i in self.args.items() if n not in written}, len(inputs)
+            )
             self.constants.embed(nodes)
             for node in nodes:
                 if node.op == "call_function":
@@ -130,6 +139,8 @@ class _Importer:
             self.device,
             self.complex_args,
             self.complex_results,
+            self.numbers,
+            self.storages.args,
         )
 
     # ---- arguments
@@ -152,6 +163,11 @@ class _Importer:
             dim = self.symbols.dim(val)
             self.signature.int_arg(dim)
             self.env[node] = dim
+        elif isinstance(val, torch.SymFloat):
+            value = self.builder.input("f64", (), strides=(), identity=("named", node.name))
+            self.signature.tensor_arg(value)
+            self.env[node] = size_numbers.SizeNumber(self.emitter.wrap(value))
+            self.numbers.append(position)
         elif val is None:
             self.signature.none_arg()
             self.env[node] = None
@@ -248,14 +264,17 @@ class _Importer:
         self.writes[destination] = new
         self.env[destination] = self.env[node] = new
 
+    def _loaded(self, a: Any) -> Any:
+        if isinstance(a, torch.fx.Node):
+            return self._value(a)
+        return self.symbols.dim(a) if isinstance(a, torch.SymInt) else a
+
     def _arguments(self, node: torch.fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
         def load(a: Any) -> Any:
-            if isinstance(a, torch.fx.Node):
-                value = self._value(a)
-                if isinstance(value, size_numbers.SizeNumber):
-                    return size_numbers.entering(self.emitter, value, node.target, node.meta["val"])
-                return value
-            return self.symbols.dim(a) if isinstance(a, torch.SymInt) else a
+            value = self._loaded(a)
+            if isinstance(value, size_numbers.SizeNumber):
+                return size_numbers.entering(self.emitter, value, node.target, node.meta["val"])
+            return value
 
         return tuple(mapped(load, a) for a in node.args), {k: mapped(load, a) for k, a in node.kwargs.items()}
 
@@ -264,6 +283,8 @@ class _Importer:
         if self.constants.is_folded(node):
             self.env[node] = self.constants.folded(node)
             return
+        if node.target in STORAGE_READERS:
+            self.storages.tell(node, self._value(node.args[0]))  # type: ignore[arg-type]
         args, kwargs = self._arguments(node)
         operands = [a for a in leaves((args, kwargs)) if isinstance(a, (Val, ComplexVal))]
         lowering = complex_numbers.choose(node.target, operands, node.meta["val"], self.lowerings)
@@ -339,6 +360,7 @@ class _Importer:
         outputs = results if isinstance(results, (list, tuple)) else (results,)
         count = 0
         bases: dict[torch.fx.Node, int] = {}
+        sharers = collections.Counter(view_base(o) for o in outputs if isinstance(o, torch.fx.Node))
         for position, out in enumerate(outputs):
             value = self._value(out) if isinstance(out, torch.fx.Node) else out
             if value is None:
@@ -350,12 +372,12 @@ class _Importer:
                     self.signature.arg_result(self.args[out])
                     continue
                 strides = self.symbols.dims(out.meta["val"].stride()) if out.op != "get_attr" else None
+                base = view_base(out)
                 if isinstance(value, ComplexVal):
                     strides = None if strides is None else pair_strides(strides)
-                    value = self.pairs.join(value)
+                    value = self._joined(out, base, value, base in self.args or sharers[base] > 1)
                     self.complex_results.append(position)
                 self.builder.output(value.id, strides=strides)
-                base = view_base(out)
                 self.signature.tensor_result(count, bases.setdefault(base, len(bases)), base in self.args)
                 count += 1
             elif isinstance(value, (int, torch.SymInt, _C.Dim)) and not isinstance(value, bool):
@@ -365,3 +387,12 @@ class _Importer:
         for argument, value in self.writes.items():
             whole = self.pairs.join(value) if isinstance(value, ComplexVal) else value
             self.builder.output(whole.id, "state", self.inputs[argument])
+
+    def _joined(self, node: torch.fx.Node, base: torch.fx.Node, value: ComplexVal, shares: bool) -> Val:
+        """A complex result as pairs; where it shares memory, as a view of its base's."""
+        whole = self._value(base) if shares and node is not base and base not in self.writes else None
+        found = None
+        if isinstance(whole, ComplexVal):
+            pairs = self.pairs.join(whole)
+            found = complex_views.shown(self.emitter, node, base, pairs, self.lowerings, self._loaded)
+        return found or self.pairs.join(value)

@@ -311,6 +311,34 @@ def weight_norm_backward(grad: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim:
     return g / norms * (grad - v * (along / (norms * norms))), along / norms
 
 
+@_own(aten.linalg_pinv.atol_rtol_tensor)
+def linalg_pinv(
+    x: Tensor, *, atol: Tensor | None = None, rtol: Tensor | None = None, hermitian: bool = False
+) -> Tensor:
+    """By singular values, or eigenvalues, as eager."""
+    if x.numel() == 0:
+        return x.new_empty([*x.shape[:-2], x.shape[-1], x.shape[-2]])
+    real = torch.empty((), dtype=x.dtype, device="meta").abs().dtype
+    if atol is None:
+        atol = torch.zeros((), dtype=real, device=x.device)
+    if rtol is None:
+        rtol = torch.where(atol > 0, 0.0, torch.finfo(real).eps * max(x.shape[-2:])).to(real)
+    values, (left, right) = _spectrum(x, hermitian)
+    size = values.abs()
+    least = torch.maximum(atol.unsqueeze(-1), rtol.unsqueeze(-1) * size.amax(-1, keepdim=True))
+    inverse = torch.where(size > least, values.reciprocal(), 0.0).to(x.dtype)
+    return (right * inverse.unsqueeze(-2)) @ left.mH
+
+
+def _spectrum(x: Tensor, hermitian: bool) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Values on the diagonal between the two factors of x, the second of these as its conjugate transpose."""
+    if hermitian:
+        values, vectors = torch.linalg.eigh(x)
+        return values, (vectors, vectors)
+    left, values, right = torch.linalg.svd(x, full_matrices=False)
+    return values, (left, right.mH)
+
+
 # ---- lookups
 
 
@@ -321,6 +349,16 @@ def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type
     used = weight.new_zeros(weight.shape[0], dtype=torch.bool).index_fill(0, indices.reshape(-1), True)
     scales = (max_norm / (norms + 1e-7)).to(opmath(weight.dtype))
     return torch.where(used.unsqueeze(1) & (norms > max_norm), (weight * scales).to(weight.dtype), weight)
+
+
+@_own(aten.masked_scatter_backward.default)
+def masked_scatter_backward(grad: Tensor, mask: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The gradients of masked places, one after the other; zeros behind them."""
+    count = math.prod(sizes)
+    hit = mask.expand(grad.shape).reshape(-1)
+    place = torch.where(hit, hit.cumsum(0) - 1, count)
+    rows = torch.scatter(grad.new_zeros(count + 1), 0, place, grad.reshape(-1))
+    return rows[:count].reshape(sizes)
 
 
 @_own(aten._embedding_bag_forward_only.default)

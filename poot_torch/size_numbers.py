@@ -1,10 +1,11 @@
-"""Floating-point numbers computed from sizes, such as the ratio of two: 0-d values of f64, as Python computes them."""
+"""Floating-point numbers that are computed from sizes, such as the ratio of two, or read from tensors: 0-d values of
+f64, as Python computes them."""
 
 from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -72,3 +73,17 @@ def entering(e: Emitter, number: SizeNumber, target: Any, result: Any) -> Val:
     if target not in _READERS or not is_float(result.dtype):
         raise Unbindable(f"{target} of a number that depends on a size")
     return e.cast(number.value, torch.float64 if result.dtype is torch.float64 else torch.float32)
+
+
+def given(run: Callable[..., Any], positions: Sequence[int]) -> Callable[..., Any]:
+    """`run`, a boxed callable, that gets the numbers among its arguments as tensors."""
+    if not positions:
+        return run
+
+    def with_numbers(args: list[Any]) -> Any:
+        for i in positions:
+            args[i] = torch.tensor(args[i], dtype=torch.float64)
+        return run(args)
+
+    with_numbers._boxed_call = True  # type: ignore[attr-defined]
+    return with_numbers

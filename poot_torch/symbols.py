@@ -3,11 +3,13 @@
 A symbol of the ShapeEnv becomes a symbol of the graph when something binds it at run time: an int
 argument that is that symbol, or a tensor argument with a size that is. A backward graph may receive
 a compound expression (`s27//2`) without its symbols; then the whole expression becomes one symbol.
-A symbol that a guard equals to an expression of others is that expression.
+A symbol that a guard equals to an expression of others is that expression; one of which guards say that a number
+divides it is that multiple of a symbol of the graph, so that the parts it is divided into add up to it.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -38,6 +40,28 @@ def _product_of(sym: torch.SymInt) -> Any:
     return next((o for o in _equals(sym) if o.is_polynomial()), None)
 
 
+def _divisor(expr: Any, env: Any) -> int:
+    """The number that guards say divides a plain symbol."""
+    found = 1
+    if expr.is_Symbol:
+        for g in env.guards:
+            left, *right = g.expr.args
+            if type(g.expr).__name__ == "Equality" and type(left).__name__ == "Mod" and right == [0]:
+                if left.args[0] == expr and left.args[1].is_Integer:
+                    found = math.lcm(found, int(left.args[1]))
+    return found
+
+
+def _linear(expr: Any) -> tuple[Any, int, int] | None:
+    """(symbol, factor, offset) of factor*symbol + offset, which one value determines."""
+    if expr.is_Symbol or len(expr.free_symbols) != 1:
+        return None
+    (symbol,) = expr.free_symbols
+    factor = expr.coeff(symbol)
+    offset = expr - factor * symbol
+    return (symbol, int(factor), int(offset)) if factor.is_Integer and factor > 0 and offset.is_Integer else None
+
+
 class Symbols:
     def __init__(self, builder: _C.Builder) -> None:
         self._builder = builder
@@ -53,6 +77,14 @@ class Symbols:
             return self._fresh(sym)
         return self._bound[expr]
 
+    def _bind_linear(self, sym: torch.SymInt) -> None:
+        """The symbol that the size is linear in, if nothing binds it."""
+        found = _linear(sym.node.expr)
+        if found is not None and found[0] not in self._bound:
+            symbol, factor, offset = found
+            hint = sym.node.hint
+            self._add(symbol, sym.node.shape_env, None if hint is None else (hint - offset) // factor)
+
     def bind_sizes(self, sizes: Any, *, compound: bool) -> None:
         """Binds sizes that are plain symbols of their own; with `compound`, any size still unknown."""
         for s in sizes:
@@ -63,6 +95,7 @@ class Symbols:
                 if expr.is_Symbol and _product_of(s) is None:
                     self._fresh(s)
                 elif compound:
+                    self._bind_linear(s)
                     self.bind(s)
 
     def dim(self, size: Any) -> Any:
@@ -77,24 +110,28 @@ class Symbols:
         return tuple(self.dim(s) for s in sizes)
 
     def _fresh(self, sym: torch.SymInt) -> Any:
+        """A symbol of the graph for the whole expression."""
         expr = sym.node.expr
+        self._add(expr, sym.node.shape_env, sym.node.hint)
+        for equal in _equals(sym):
+            self._bound.setdefault(equal, self._bound[expr])
+        return self._bound[expr]
+
+    def _add(self, expr: Any, env: Any, hint: int | None) -> None:
         if any(str(s).startswith(("zf", "zuf")) for s in expr.free_symbols):
             raise Unbindable(f"a number that depends on data: {expr}")
-        env = sym.node.shape_env
         bounds = env.bound_sympy(expr)
         lo = int(bounds.lower) if bounds.lower.is_Integer else -_FAR
         hi = int(bounds.upper) if bounds.upper.is_Integer else None
-        hint = sym.node.hint
         if hint is None:  # it depends on data
             hint = min(max(lo, _DATA_DEPENDENT_HINT), hi or _DATA_DEPENDENT_HINT)
         if hint < 0:  # a number of the program's; where its sign matters, the trace guards it
             hi = -1
         else:
             lo = max(lo, 0)
-        self._bound[expr] = self._builder.add_symbol(lo, hi, int(hint))
-        for equal in _equals(sym):
-            self._bound.setdefault(equal, self._bound[expr])
-        return self._bound[expr]
+        unit = _divisor(expr, env)
+        symbol = self._builder.add_symbol(-(-lo // unit), hi and hi // unit, int(hint) // unit)
+        self._bound[expr] = unit * symbol
 
     def _convert(self, expr: Any) -> Any:
         found = self._bound.get(expr)

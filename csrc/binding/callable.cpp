@@ -176,11 +176,11 @@ class Call : private runtime::Caller {
     runtime::HostTensor t = std::move(results_[i].tensor);
     if (buffer.cls == program::BufferClass::Input)
       t.owner = std::make_shared<c10::Storage>(tensors_[buffer.index].storage());
-    if (!loaded_.complex_results[i]) return THPVariable_Wrap(wrap(t, v.dtype));
+    if (!loaded_.complex_results[i]) return THPVariable_Wrap(wrap(t, to_torch(v.dtype)));
     t.sizes.pop_back();
     t.strides.pop_back();
     for (int64_t& s : t.strides) s /= 2;
-    return THPVariable_Wrap(wrap(t, v.dtype == DType::F64 ? DType::C128 : DType::C64));
+    return THPVariable_Wrap(wrap(t, c10::toComplexType(to_torch(v.dtype))));
   }
 
   LoadedProgram& loaded_;

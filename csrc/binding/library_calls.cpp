@@ -46,8 +46,8 @@ void max_pool(const Operands& inputs, const Operands& outs, std::span<const int6
                                   ints[8] != 0);
 }
 
-void adopt(at::Tensor t, runtime::HostTensor& out) {
-  out = own(with_strides(t, out.strides));
+void adopt(at::Tensor t, runtime::HostTensor& out, LibraryOp op) {
+  out = own(std::move(t), out, program::library_info(op).name);
 }
 
 // Whichever of torch's kernels suits the operands. They do not give log-sum-exp: nothing may read
@@ -58,7 +58,7 @@ void attention(const Operands& inputs, std::span<runtime::HostTensor> outs, bool
   const at::Tensor q = inputs[0], k = inputs[1];
   adopt(at::scaled_dot_product_attention(q, k, inputs[2], inputs.optional(3), /*dropout_p=*/0.0,
                                          causal, scale, /*enable_gqa=*/q.size(1) != k.size(1)),
-        outs[0]);
+        outs[0], LibraryOp::sdpa);
 }
 
 }  // namespace
@@ -93,14 +93,14 @@ void call_library(LibraryOp op, std::span<const runtime::TensorRef> input_refs,
   const Operands inputs{input_refs, device};
   switch (op) {
     case LibraryOp::convolution:
-      return adopt(convolution(inputs, ints), outs[0]);
+      return adopt(convolution(inputs, ints), outs[0], op);
     case LibraryOp::sdpa: {
       if (!device.is_cpu()) return attention(inputs, outs, ints[0] != 0, floats[0]);
       auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
           inputs[0], inputs[1], inputs[2], /*dropout_p=*/0.0, ints[0] != 0, inputs.optional(3),
           floats[0]);
-      adopt(std::move(out), outs[0]);
-      if (outs.size() > 1) adopt(std::move(lse), outs[1]);
+      adopt(std::move(out), outs[0], op);
+      if (outs.size() > 1) adopt(std::move(lse), outs[1], op);
       return;
     }
     default:

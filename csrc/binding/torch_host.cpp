@@ -29,12 +29,13 @@ c10::DispatchKeySet key_of(c10::Device device) {
 
 }  // namespace
 
-at::Tensor wrap(const runtime::HostTensor& t, DType dtype) {
+at::Tensor wrap(const runtime::HostTensor& t, at::ScalarType dtype) {
   const c10::Storage& storage = *static_cast<const c10::Storage*>(t.owner.get());
   at::Tensor out = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), key_of(storage.device()), c10::scalarTypeToTypeMeta(to_torch(dtype)));
+      c10::Storage(storage), key_of(storage.device()), c10::scalarTypeToTypeMeta(dtype));
   const int64_t bytes = static_cast<const char*>(t.data) - static_cast<const char*>(storage.data());
-  out.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes, t.strides, bytes / byte_size(dtype));
+  out.unsafeGetTensorImpl()->set_sizes_and_strides(
+      t.sizes, t.strides, bytes / static_cast<int64_t>(c10::elementSize(dtype)));
   return out;
 }
 
@@ -44,7 +45,21 @@ runtime::HostTensor own(const at::Tensor& t) {
   out.sizes = t.sizes().vec();
   out.strides = t.strides().vec();
   out.owner = std::make_shared<c10::Storage>(t.storage());
+  out.dtype = from_torch(t.scalar_type());
   return out;
+}
+
+runtime::HostTensor own(at::Tensor t, const runtime::HostTensor& out, std::string_view call) {
+  if (t.sizes() != at::IntArrayRef(out.sizes))
+    throw DeviceError(std::string(call) + " returned other sizes than it was traced with");
+  const at::ScalarType dtype = to_torch(out.dtype);
+  if (t.scalar_type() != dtype) {
+    if (!t.is_floating_point() || !at::isFloatingType(dtype))
+      throw DeviceError(std::string(call) + " returned " + c10::toString(t.scalar_type()) +
+                        ", traced with " + c10::toString(dtype));
+    t = t.to(dtype);
+  }
+  return own(with_strides(t, out.strides));
 }
 
 at::Tensor with_strides(const at::Tensor& t, at::IntArrayRef strides) {
@@ -101,9 +116,9 @@ void TorchHost::library_call_owned(program::LibraryOp op,
                                    std::span<runtime::HostTensor> outs,
                                    std::span<const int64_t> ints, std::span<const double> floats) {
   if (op == program::LibraryOp::convolution_packed)
-    outs[0] = own(with_strides(packed_.convolution(inputs, ints), outs[0].strides));
+    outs[0] = own(packed_.convolution(inputs, ints), outs[0], "convolution");
   else if (op == program::LibraryOp::linear_packed)
-    outs[0] = own(with_strides(packed_.linear(inputs, ints), outs[0].strides));
+    outs[0] = own(packed_.linear(inputs, ints), outs[0], "linear");
   else
     call_library(op, inputs, outs, ints, floats, device_);
 }
@@ -119,15 +134,13 @@ void TorchHost::opaque_call(uint32_t call, std::span<const runtime::TensorRef> i
                       " tensors, traced with " + std::to_string(outs.size()));
   for (size_t i = 0; i < outs.size(); ++i) {
     at::Tensor& r = results[i];
-    if (r.sizes() != at::IntArrayRef(outs[i].sizes))
-      throw DeviceError(calls_->name(call) + " returned other sizes than it was traced with");
     // A result that views an operand would die with the arena: it gets memory of its own.
     for (const at::Tensor& in : tensors)
       if (in.defined() && r.storage().data() == in.storage().data() && in.numel() > 0) {
         r = r.clone();
         break;
       }
-    outs[i] = own(with_strides(r, outs[i].strides));
+    outs[i] = own(r, outs[i], calls_->name(call));
   }
 }
 

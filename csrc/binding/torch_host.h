@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string_view>
 
 #include "binding/launch_ranges.h"
 #include "binding/opaque_table.h"
@@ -17,8 +18,11 @@ namespace poot::binding {
 // call.
 at::Tensor borrow(const runtime::TensorRef& ref, c10::Device device);
 // The result tensor: `owner` is the c10::Storage that holds `data`.
-at::Tensor wrap(const runtime::HostTensor& t, DType dtype);
+at::Tensor wrap(const runtime::HostTensor& t, at::ScalarType dtype);
 runtime::HostTensor own(const at::Tensor& t);
+// `t`, which `call` returned, in the dtype and strides that `out` asks for. Throws DeviceError if
+// its sizes or the kind of its numbers are others.
+runtime::HostTensor own(at::Tensor t, const runtime::HostTensor& out, std::string_view call);
 // `t` itself if it has these strides (where a dim's size exceeds 1), else a copy that has.
 at::Tensor with_strides(const at::Tensor& t, at::IntArrayRef strides);
 

@@ -31,7 +31,7 @@ class Checker {
     bound_.assign(p_.symbols.size(), false);
     auto bind = [&](const Dim& d, const std::string& where) {
       in_table(d, where);
-      if (d.is_symbol()) bound_[d.symbol_index()] = true;
+      if (const auto linear = d.linear()) bound_[linear->symbol] = true;
     };
     for (size_t i = 0; i < p_.args.size(); ++i) {
       const std::string where = "argument " + std::to_string(i);

@@ -1,6 +1,6 @@
-// Symbols are bound by int arguments that are plain symbols, then by tensor sizes, then strides.
-// All other expressions are checked against the call, since neither guards nor AOTAutograd promise
-// them (strides of tangents, for one).
+// Symbols are bound by int arguments and tensor sizes that are plain symbols, then by those that
+// are linear in one, then by such strides. All expressions are checked against the call, since
+// neither guards nor AOTAutograd promise them (strides of tangents, for one).
 
 #include "runtime/bind_args.h"
 
@@ -39,23 +39,28 @@ ArgumentMismatch::ArgumentMismatch(What what, uint32_t arg, const std::string& d
 ArgBinder::ArgBinder(const program::Program& program) : program_(program) {
   std::vector<bool> bound(program.symbols.size(), false);
   sources_.resize(program.symbols.size());
-  auto bind = [&](const Dim& d, uint32_t arg, int32_t dim) {
-    if (!d.is_symbol() || bound[d.symbol_index()]) return;
-    bound[d.symbol_index()] = true;
-    sources_[d.symbol_index()] = {arg, dim};
+  auto bind = [&](const Dim& d, uint32_t arg, int32_t dim, bool plain) {
+    const auto linear = plain && !d.is_symbol() ? std::nullopt : d.linear();
+    if (!linear || bound[linear->symbol]) return;
+    bound[linear->symbol] = true;
+    sources_[linear->symbol] = {arg, dim, linear->factor, linear->offset};
   };
-  for (uint32_t a = 0; a < program.args.size(); ++a) {
-    if (const auto* i = std::get_if<program::ArgInt>(&program.args[a])) bind(i->value, a, -1);
-    if (const auto* t = std::get_if<program::ArgTensor>(&program.args[a]))
-      if (t->mutated) mutated_.push_back(a);
+  for (const bool plain : {true, false}) {
+    for (uint32_t a = 0; a < program.args.size(); ++a)
+      if (const auto* i = std::get_if<program::ArgInt>(&program.args[a]))
+        bind(i->value, a, -1, plain);
+    for (uint32_t a = 0; a < program.args.size(); ++a)
+      if (const auto* t = std::get_if<program::ArgTensor>(&program.args[a]))
+        for (size_t d = 0; d < t->shape.size(); ++d)
+          bind(t->shape[d], a, static_cast<int32_t>(d), plain);
   }
-  for (uint32_t a = 0; a < program.args.size(); ++a)
-    if (const auto* t = std::get_if<program::ArgTensor>(&program.args[a]))
-      for (size_t d = 0; d < t->shape.size(); ++d) bind(t->shape[d], a, static_cast<int32_t>(d));
-  for (uint32_t a = 0; a < program.args.size(); ++a)
-    if (const auto* t = std::get_if<program::ArgTensor>(&program.args[a]))
-      for (size_t d = 0; d < t->strides.size(); ++d)
-        bind(t->strides[d], a, -2 - static_cast<int32_t>(d));
+  for (uint32_t a = 0; a < program.args.size(); ++a) {
+    const auto* t = std::get_if<program::ArgTensor>(&program.args[a]);
+    if (!t) continue;
+    if (t->mutated) mutated_.push_back(a);
+    for (size_t d = 0; d < t->strides.size(); ++d)
+      bind(t->strides[d], a, -2 - static_cast<int32_t>(d), false);
+  }
   for (size_t s = 0; s < bound.size(); ++s)
     if (!bound[s])
       throw InvalidGraph("program-C3", "s" + std::to_string(s), "no argument binds this symbol");
@@ -66,15 +71,16 @@ std::vector<int64_t> ArgBinder::symbols(std::span<const CallArg> args) const {
   for (size_t s = 0; s < sources_.size(); ++s) {
     const Source& from = sources_[s];
     const CallArg& arg = args[from.arg];
-    if (from.dim == -1) {
-      out[s] = arg.integer;
-      continue;
+    int64_t found = arg.integer;
+    if (from.dim != -1) {
+      const auto& dims = from.dim >= 0 ? arg.tensor.sizes : arg.tensor.strides;
+      const size_t d = from.dim >= 0 ? from.dim : -2 - from.dim;
+      if (d >= dims.size())
+        throw ArgumentMismatch(What::Sizes, from.arg,
+                               "has " + std::to_string(dims.size()) + " dims");
+      found = dims[d];
     }
-    const auto& dims = from.dim >= 0 ? arg.tensor.sizes : arg.tensor.strides;
-    const size_t d = from.dim >= 0 ? from.dim : -2 - from.dim;
-    if (d >= dims.size())
-      throw ArgumentMismatch(What::Sizes, from.arg, "has " + std::to_string(dims.size()) + " dims");
-    out[s] = dims[d];
+    out[s] = (found - from.offset) / from.factor;  // check() refuses what leaves a remainder
   }
   return out;
 }

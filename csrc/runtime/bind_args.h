@@ -26,7 +26,8 @@ class ArgBinder {
   const program::Program& program_;
   struct Source {
     uint32_t arg = 0;
-    int32_t dim = -1;  // of a tensor; -1: an int argument; -2 - d: stride d
+    int32_t dim = -1;                // of a tensor; -1: an int argument; -2 - d: stride d
+    int64_t factor = 1, offset = 0;  // what is found there is factor * symbol + offset
   };
   std::vector<Source> sources_;  // by symbol
   std::vector<uint32_t> mutated_;

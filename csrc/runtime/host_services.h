@@ -25,6 +25,7 @@ struct HostTensor {
   void* data = nullptr;
   std::shared_ptr<void> owner;
   std::vector<int64_t> sizes, strides;
+  DType dtype = DType::F32;
 };
 
 // How closely somebody watches what runs: not at all; steps as they are, with the launches in them
@@ -51,8 +52,9 @@ class HostServices {
                             std::span<const TensorRef> outs, std::span<const int64_t> ints,
                             std::span<const double> floats) = 0;
   // Library call that returns its own memory, one HostTensor a result. The caller fills in the
-  // sizes and strides that the plan expects; the host returns exactly those, copying if the library
-  // chose others.
+  // sizes, strides and dtype that the plan expects; the host returns exactly those, copying if the
+  // library chose other strides or another floating-point dtype. Throws DeviceError for other sizes
+  // and for numbers of another kind.
   virtual void library_call_owned(program::LibraryOp op, std::span<const TensorRef> inputs,
                                   std::span<HostTensor> outs, std::span<const int64_t> ints,
                                   std::span<const double> floats) = 0;

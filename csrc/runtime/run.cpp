@@ -109,7 +109,8 @@ void Run::run_call(const BoundCall& call) {
   }
   results_.clear();
   for (uint32_t v : call.outs)
-    results_.push_back({nullptr, nullptr, entry_.views[v].sizes, entry_.views[v].strides});
+    results_.push_back(
+        {nullptr, nullptr, entry_.views[v].sizes, entry_.views[v].strides, entry_.views[v].dtype});
   if (call.library)
     host_.library_call_owned(call.op, inputs_, results_, *call.ints, *call.floats);
   else
@@ -123,7 +124,7 @@ void Run::run_call(const BoundCall& call) {
 
 HostTensor Run::result(uint32_t view) const {
   const BoundView& v = entry_.views[view];
-  return {base_[v.buffer] + v.byte_offset, owned_[v.buffer].owner, v.sizes, v.strides};
+  return {base_[v.buffer] + v.byte_offset, owned_[v.buffer].owner, v.sizes, v.strides, v.dtype};
 }
 
 TensorRef Run::ref(uint32_t view) const {

@@ -290,6 +290,19 @@ uint32_t Dim::symbol_index() const {
   return expr_->terms[0].factors[0]->symbol;
 }
 
+std::optional<Dim::Linear> Dim::linear() const {
+  if (!expr_ || expr_->terms.size() > 2) return std::nullopt;
+  const Term& first = expr_->terms[0];  // the constant comes last
+  if (first.coeff <= 0 || first.factors.size() != 1 || first.factors[0]->op != 's')
+    return std::nullopt;
+  Linear found{first.factors[0]->symbol, first.coeff, 0};
+  if (expr_->terms.size() == 2) {
+    if (!expr_->terms[1].factors.empty()) return std::nullopt;
+    found.offset = expr_->terms[1].coeff;
+  }
+  return found;
+}
+
 size_t Dim::hash() const {
   return expr_ ? expr_->hash : hash_mix(3, static_cast<size_t>(value_));
 }

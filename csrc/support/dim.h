@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,6 +47,12 @@ class Dim {
   int64_t value() const;  // throws InternalError if symbolic
   bool is_symbol() const;
   uint32_t symbol_index() const;  // of a plain symbol
+  // Of factor*symbol + offset with a positive factor, which one value determines.
+  struct Linear {
+    uint32_t symbol = 0;
+    int64_t factor = 1, offset = 0;
+  };
+  std::optional<Linear> linear() const;
 
   int64_t eval(std::span<const int64_t> symbols) const;
   int64_t hint(const SymbolTable& table) const;

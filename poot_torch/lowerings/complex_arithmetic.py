@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -178,8 +180,7 @@ def cast(e: Emitter, x: Any, dtype: torch.dtype) -> Any:
 
 @lower_complex(aten.ones.default, aten.ones_like.default, aten.new_ones.default)
 def ones(e: Emitter, *_: Any, **__: Any) -> ComplexVal:
-    dtype = part_dtype(e.meta.dtype)
-    return ComplexVal(e.full(1, e.out_shape, dtype), e.full(0, e.out_shape, dtype))
+    return _ones(e, e.out_shape, part_dtype(e.meta.dtype))
 
 
 @lower_complex(aten.eye.default, aten.eye.m)
@@ -246,14 +247,34 @@ _of_truth(aten.any.default, aten.any.dim, aten.any.dims, aten.all.default, aten.
 # ---- reductions
 
 
+def _ones(e: Emitter, shape: Any, dtype: torch.dtype) -> ComplexVal:
+    return ComplexVal(e.full(1, shape, dtype), e.full(0, shape, dtype))
+
+
+def _along(e: Emitter, x: ComplexVal, axis: int, start: int, end: int) -> ComplexVal:
+    return ComplexVal(*(e.slice(p, axis, start, end) for p in (x.re, x.im)))
+
+
+def _joined(e: Emitter, pieces: Sequence[ComplexVal], axis: int) -> ComplexVal:
+    if len(pieces) == 1:
+        return pieces[0]
+    re, im = (e.emit("concat", *parts, axis=axis) for parts in zip(*((p.re, p.im) for p in pieces), strict=True))
+    return ComplexVal(re, im)
+
+
 def _product(e: Emitter, x: ComplexVal, axis: int, keepdim: bool) -> ComplexVal:
     size = x.shape[axis]
-    if not isinstance(size, int) or not 0 < size <= _MOST_FACTORS:
-        raise Declined("product of complex numbers over a long, empty or symbolic axis")
-    factors = [ComplexVal(*(e.slice(p, axis, i, i + 1) for p in (x.re, x.im))) for i in range(size)]
-    total = factors[0]
-    for factor in factors[1:]:
-        total = times(e, total, factor)
+    if not isinstance(size, int):
+        raise Declined("product of complex numbers over a symbolic axis")
+    if size == 0:
+        one = _ones(e, [1 if i == axis else d for i, d in enumerate(x.shape)], x.re.dtype)
+        x, size = one, 1
+    while size > _MOST_FACTORS:  # the halves by each other
+        half = size // 2
+        both = times(e, _along(e, x, axis, 0, half), _along(e, x, axis, half, 2 * half))
+        x, size = _joined(e, (both, _along(e, x, axis, 2 * half, size)) if size % 2 else (both,), axis), half + size % 2
+    factors = [_along(e, x, axis, i, i + 1) for i in range(size)]
+    total = functools.reduce(functools.partial(times, e), factors)
     if keepdim:
         return total
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
@@ -271,6 +292,22 @@ def prod(e: Emitter, x: Any, *, dtype: torch.dtype | None = None) -> ComplexVal:
 def prod_dim(e: Emitter, x: Any, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> ComplexVal:
     (x,) = _operands(e, x)
     return _product(e, x, dim % x.ndim, keepdim) if x.ndim else x
+
+
+@lower_complex(aten.cumprod.default)
+def cumprod(e: Emitter, x: Any, dim: int, *, dtype: torch.dtype | None = None) -> ComplexVal:
+    """Each step multiplies by what stands twice as far before."""
+    (x,) = _operands(e, x)
+    axis = dim % max(x.ndim, 1)
+    size = x.shape[axis] if x.ndim else 1
+    if not isinstance(size, int):
+        raise Declined("running product of complex numbers over a symbolic axis")
+    step = 1
+    while step < size:
+        later = times(e, _along(e, x, axis, step, size), _along(e, x, axis, 0, size - step))
+        x = _joined(e, (_along(e, x, axis, 0, step), later), axis)
+        step *= 2
+    return x
 
 
 def _variance(e: Emitter, x: ComplexVal, *args: Any, **kwargs: Any) -> tuple[Val, ComplexVal]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ..complex_pairs import part_dtype
-from ..emitter import PART_OF, ComplexVal, Declined, Emitter, Val
+from ..emitter import PART_OF, ComplexVal, Declined, Emitter, Val, opmath
 from ..trees import leaves, mapped
 
 aten = torch.ops.aten
@@ -71,14 +71,48 @@ def choose(target: Any, operands: list[Any], val: Any, real: Mapping[Any, Callab
     found = _registry().get(target)
     name = target._schema.name.removeprefix("aten::")
     if found is None and name in _PARTWISE and target in real and all(t.is_complex() for t in results):
-        return functools.partial(_partwise, target, real[target])
-    return found
+        found = functools.partial(_partwise, target, real[target])
+    halves = any(t.dtype is torch.complex32 for t in (*operands, *results))
+    return functools.partial(_widened, found) if found is not None and halves else found
+
+
+class _Wide:
+    """The fake result of a call on wider parts."""
+
+    def __init__(self, narrow: torch.Tensor) -> None:
+        self._narrow = narrow
+        self.dtype = torch.complex64 if narrow.dtype is torch.complex32 else narrow.dtype
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._narrow, name)
+
+
+def _widened(lowering: Callable[..., Any], e: Emitter, *args: Any, **kwargs: Any) -> Any:
+    """The lowering with the parts of complex32 in f32, as eager computes; what it yields is rounded once."""
+
+    def wide(x: Any) -> Any:
+        if x is torch.complex32:
+            return torch.complex64
+        return parts(e, x, opmath(x.re.dtype)) if isinstance(x, ComplexVal) else x
+
+    def narrow(x: Any, t: Any) -> Any:
+        if isinstance(x, (list, tuple)):
+            return tuple(narrow(*pair) for pair in zip(x, t, strict=True))
+        return parts(e, x, part_dtype(t.dtype)) if t.dtype.is_complex else e.cast(x, t.dtype)
+
+    meta = e.meta
+    try:
+        e.meta = mapped(lambda t: _Wide(t) if isinstance(t, torch.Tensor) else t, meta)
+        found = lowering(e, *mapped(wide, args), **{k: mapped(wide, v) for k, v in kwargs.items()})
+    finally:
+        e.meta = meta
+    return narrow(found, meta)
 
 
 class _Part:
     """The fake result of one part."""
 
-    def __init__(self, whole: torch.Tensor) -> None:
+    def __init__(self, whole: torch.Tensor | _Wide) -> None:
         self._whole, self.dtype = whole, part_dtype(whole.dtype)
 
     def __getattr__(self, name: str) -> Any:
@@ -111,7 +145,7 @@ def _part(e: Emitter, x: Any, number: bool, index: int, dtype: torch.dtype) -> A
 def _partwise(target: Any, lowering: Callable[..., Any], e: Emitter, *args: Any, **kwargs: Any) -> Any:
     names = [a.name for a in target._schema.arguments]
     whole = e.meta
-    dtype = part_dtype(next(t.dtype for t in leaves(whole) if isinstance(t, torch.Tensor)))
+    dtype = part_dtype(next(t.dtype for t in leaves(whole) if isinstance(t, (torch.Tensor, _Wide))))
 
     def of(name: str, argument: Any, index: int) -> Any:
         number = name in _DATA
@@ -119,7 +153,7 @@ def _partwise(target: Any, lowering: Callable[..., Any], e: Emitter, *args: Any,
 
     found = []
     try:
-        e.meta = mapped(lambda t: _Part(t) if isinstance(t, torch.Tensor) else t, whole)
+        e.meta = mapped(lambda t: _Part(t) if isinstance(t, (torch.Tensor, _Wide)) else t, whole)
         for index in (0, 1):
             given = [of(n, a, index) for n, a in zip(names, args, strict=False)]
             found.append(lowering(e, *given, **{n: of(n, a, index) for n, a in kwargs.items()}))

@@ -182,7 +182,7 @@ def batch_norm_training(
 ) -> tuple[Val, ...]:
     if not training:
         out, mean, invstd = batch_norm_inference(e, x, weight, bias, running_mean, running_var, momentum, eps)
-        return out, mean, invstd, running_mean, running_var
+        return out, mean, invstd, e.cast(running_mean, e.meta[3].dtype), e.cast(running_var, e.meta[4].dtype)
     out, mean, var, invstd = _of_this_batch(e, x, weight, bias, eps)
     count = e.numel([d for i, d in enumerate(x.shape) if i != 1])
     if isinstance(count, int):
@@ -193,13 +193,14 @@ def batch_norm_training(
         out,
         e.cast(mean, e.meta[1].dtype),
         e.cast(invstd, e.meta[2].dtype),
-        _running(e, running_mean, mean, momentum),
-        _running(e, running_var, unbiased, momentum),
+        _running(e, running_mean, mean, momentum, e.meta[3].dtype),
+        _running(e, running_var, unbiased, momentum, e.meta[4].dtype),
     )
 
 
-def _running(e: Emitter, old: Val, new: Val, momentum: float) -> Val:
+def _running(e: Emitter, old: Val, new: Val, momentum: float, dtype: torch.dtype) -> Val:
+    """In the trace's dtype, which may be wider than that of the argument it is copied to."""
     if not is_float(old.dtype):
         raise Declined("integer running statistics")
     kept = e.mul(e.cast(old, new.dtype), 1 - momentum)
-    return e.cast(e.add(e.mul(new, momentum), kept), old.dtype)
+    return e.cast(e.add(e.mul(new, momentum), kept), dtype)

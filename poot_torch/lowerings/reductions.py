@@ -197,16 +197,14 @@ def var_mean(e: Emitter, x: Val, dim: Any = None, *, correction: Any = None, kee
 @lower(aten.logsumexp.default)
 def logsumexp(e: Emitter, x: Val, dim: Any, keepdim: bool = False) -> Val:
     axes = normalize_axes(dim, x.ndim)
-    wide = e.cast(x, opmath(x.dtype))
-    if not is_float(wide.dtype):
-        raise Declined("logsumexp of integers")
+    wide = e.cast(x, opmath(e.out_dtype))  # integers become floating-point numbers
     wide, axes, back = trailing(e, wide, axes)
     top = e.reduce("max", wide, axes, True)
     finite = e.compare("lt", e.emit("abs", top), math.inf)
     top = e.where(finite, top, 0.0, wide.dtype)
     total = e.reduce("sum", e.emit("exp", e.sub(wide, top)), axes, True)
     total = e.transpose(e.add(e.emit("log", total), top), back)
-    return e.cast(e.reshape(total, e.out_shape), x.dtype)
+    return e.cast(e.reshape(total, e.out_shape), e.out_dtype)
 
 
 @lower(aten.linalg_vector_norm.default)

@@ -269,7 +269,11 @@ def slice_scatter(
     start, end = slice_bounds(e, x.shape[axis], start, end, step, src.shape[axis])
     if start == 0 and step == 1 and end == x.shape[axis]:
         return e.cast(src, x.dtype)
-    return e.emit("update_slice", x, e.cast(src, x.dtype), axis=axis, start=start, end=end, step=step)
+    src = e.cast(src, x.dtype)
+    if not isinstance(step, int):
+        places = e.iota(src.shape[axis], start=start, step=step)
+        return e.emit("scatter_update", x, places, src, axis=axis)
+    return e.emit("update_slice", x, src, axis=axis, start=start, end=end, step=step)
 
 
 @lower(aten.select_scatter.default)
@@ -303,23 +307,30 @@ def diagonal_scatter(e: Emitter, x: Val, src: Val, offset: int = 0, dim1: int = 
 
 @lower(aten.as_strided_scatter.default)
 def as_strided_scatter(e: Emitter, x: Val, src: Val, size: Any, stride: Any, storage_offset: Any = None) -> Val:
-    offset = storage_offset or 0
+    source = e.args_meta[0]
+    start, strides = e.symbols.dim(source.storage_offset()), e.symbols.dims(source.stride())
+    offset = start if storage_offset is None else storage_offset
     flat, count = storage_of(e, x, size, stride, offset), (e.numel(size),)
     places = e.reshape(strided_places(e, size, stride, offset), count)
     new = e.emit("scatter_update", flat, places, e.reshape(e.cast(src, x.dtype), count), axis=0)
-    return e.reshape(new, x.shape)
+    if x.id not in e.storages:
+        return e.reshape(new, x.shape)
+    return e.emit("gather", new, strided_places(e, x.shape, strides, start), axis=0)
 
 
 @lower(aten.masked_scatter.default)
 def masked_scatter(e: Emitter, x: Val, mask: Val, source: Val) -> Val:
-    """The n-th masked place reads the n-th element of source."""
+    """The n-th masked place reads the n-th element of source; one behind its end is an error."""
     shape = e.out_shape
     x, mask = e.broadcast(x, shape), e.broadcast(mask, shape)
     count = e.numel(shape)
-    if count == 0 or e.numel(source.shape) == 0:
-        raise Declined("masked_scatter of nothing")
+    if count == 0:
+        return x
     order = cumsum(e, e.reshape(e.cast(mask, torch.int64), (count,)), 0, dtype=torch.int64)
     hit = e.reshape(mask, (count,))
-    place = e.where(hit, e.sub(order, 1), 0, torch.int64)
-    values = e.emit("gather", e.reshape(source, (e.numel(source.shape),)), place, axis=0)
+    elements, first = e.reshape(source, (e.numel(source.shape),)), 1
+    if e.numel(source.shape) == 0:  # then any place is behind its end
+        elements, first = e.full(0, (1,), x.dtype), 0
+    place = e.where(hit, e.sub(order, first), 0, torch.int64)
+    values = e.emit("take", elements, place, axis=0)
     return e.reshape(e.where(hit, values, e.reshape(x, (count,)), x.dtype), shape)

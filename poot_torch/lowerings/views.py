@@ -177,7 +177,10 @@ def strided_places(e: Emitter, size: Any, stride: Any, offset: Any) -> Val:
 
 
 def storage_of(e: Emitter, x: Val, size: Any, stride: Any, offset: Any) -> Val:
-    """x as the flat storage that a view of it reads; only where x fills that storage from its start."""
+    """The flat storage of x, as far as a view of x reads it: the argument's, or x where it fills that storage from its
+    start."""
+    if x.id in e.storages:
+        return e.storages[x.id]
     source = e.args_meta[0]
     sizes = [*x.shape, *size, *stride, offset]
     if not all(isinstance(v, int) for v in sizes) or not source.is_contiguous() or source.storage_offset():
@@ -189,9 +192,12 @@ def storage_of(e: Emitter, x: Val, size: Any, stride: Any, offset: Any) -> Val:
 
 @lower(aten.as_strided.default, aten.as_strided_copy.default)
 def as_strided(e: Emitter, x: Val, size: Any, stride: Any, storage_offset: Any = None) -> Val:
-    offset = storage_offset or 0
+    source = e.args_meta[0]
+    offset = e.symbols.dim(source.storage_offset()) if storage_offset is None else storage_offset
     expected: Any = 1
-    plain = offset == 0 and e.numel(x.shape) == e.numel(size) and e.args_meta[0].is_contiguous()
+    start = source.storage_offset()
+    plain = isinstance(start, int) and start == offset
+    plain = plain and e.numel(x.shape) == e.numel(size) and source.is_contiguous()
     for d, s in zip(reversed(size), reversed(stride), strict=True):
         plain = plain and (d == 1 or s == expected)
         expected = expected * d

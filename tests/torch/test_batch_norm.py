@@ -1,4 +1,5 @@
-"""Batch norm at inference rounds as eager's kernel does: scale and shift, each once."""
+"""Batch norm at inference rounds as eager's kernel does: scale and shift, each once. Running statistics keep their
+dtype, which the trace may widen."""
 
 import pytest
 import torch
@@ -20,3 +21,18 @@ def test_eagers_bits(dtype, layout):
 
     with torch.no_grad():
         assert torch.equal(check(fn, x, peer=False, judge=False), fn(x))
+
+
+@pytest.mark.parametrize("training", (True, False))
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
+@torch.no_grad()
+def test_running_statistics_of_16_bits(dtype, training):
+    torch.manual_seed(0)
+    x, mean, weight = torch.randn(4, 5, 6).to(dtype), torch.randn(5).to(dtype), torch.randn(5).to(dtype)
+    variance = torch.rand(5).to(dtype) + 0.5
+
+    def fn(x, mean, variance, weight):
+        return torch.nn.functional.batch_norm(x, mean, variance, weight, None, training, 0.3)
+
+    check(fn, x, mean, variance, weight, peer=False)
+    check(lambda x, m, v: torch.nn.functional.instance_norm(x, m, v, momentum=0.3), x, mean, variance, peer=False)

@@ -91,3 +91,42 @@ def test_gradient():
     got, x.grad = x.grad, None
     (x * y).abs().sum().backward()
     torch.testing.assert_close(got, x.grad)
+
+
+@torch.no_grad()
+def test_products():
+    x = torch.polar(torch.rand(3, 150) * 0.2 + 0.9, torch.rand(3, 150) * 6)
+    check(lambda x: (x.prod(1), x[:, :0].prod(1), x.cumprod(1), x.cumprod(0), x[0, 0].cumprod(0)), x, judge=False)
+
+
+@pytest.mark.parametrize("made", [False, True])
+@torch.no_grad()
+def test_results_that_share_memory(made):
+    """Of an argument and of a computed tensor."""
+
+    def fn(x):
+        x = x * 2 if made else x
+        return [*torch.unsafe_split(x, 2, -1), *torch.unsafe_chunk(x, 2), *torch.unsafe_split_with_sizes(x, [1, 3], 0)]
+
+    check(fn, pair()[0], judge=False)
+    check(lambda x: (x * 2 if made else x).split(2, dim=-1), pair()[0], judge=False)
+    check(lambda x: (x * 2 if made else x).t().unbind(-1), pair()[0], judge=False)
+
+
+@torch.no_grad()
+def test_complex_of_halves():
+    """Computed in f32 and rounded once, as eager."""
+    x, y = (t.to(torch.complex32) for t in pair())
+    check(lambda x, y: (x * y, x + y, (x - y).t(), x.real * 2, x.to(torch.complex64) * 2), x, y, judge=False)
+    check(lambda x: (x * 2).chalf(), pair()[0], judge=False)
+
+
+@torch.no_grad()
+def test_pseudo_inverse():
+    x = pair()[0]
+    check(
+        lambda x: (torch.pinverse(x), torch.linalg.pinv(x @ x.mH, hermitian=True, rtol=1e-6)),
+        x,
+        judge=False,
+        peer=False,
+    )

@@ -72,6 +72,22 @@ def test_results_and_arguments_are_not_donated(signatures):
     torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-5, atol=1e-5)
 
 
+def test_nothing_is_donated_beside_ordered_effects(signatures):
+    """Their tokens shift the positions that AOTAutograd tells: an argument would be among them."""
+
+    def fn(x, w, y):
+        return torch.nn.functional.instance_norm(x, weight=w, bias=w), torch.linalg.inv(y).square()
+
+    args = random(5, 5, 5), random(5, seed=1), random(4, 4, seed=2)
+    before = [a.detach().clone() for a in args]
+    out, inverse = compiled(fn)(*args)
+    inverse_before = inverse.detach().clone()
+    (out.sum() + inverse.sum()).backward()
+    assert all(torch.equal(a.detach(), b) for a, b in zip(args, before, strict=True))
+    assert torch.equal(inverse.detach(), inverse_before)
+    assert dict(signatures)["backward"] == []
+
+
 def test_views_of_one_base_are_not_donated(signatures):
     """Two saved tensors that show one another's memory: neither may be overwritten while the other is read."""
 

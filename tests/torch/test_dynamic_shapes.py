@@ -118,7 +118,24 @@ def test_ranges_and_masks_of_symbolic_length():
 def test_views_of_memory_around_their_operand():
     torch._dynamo.reset()
     fn = lambda x, a, b: x.as_strided((a, b), (1, a), 0) * 2  # noqa: E731
-    compiled = torch.compile(fn, backend="poot", dynamic=True)
+    compiled = torch.compile(fn, backend="poot", dynamic=True, options={"strict": True})
     for a, b in ((2, 3), (4, 2)):
         x = torch.randn(20)[7:]
         torch.testing.assert_close(compiled(x, a, b), fn(x, a, b))
+    dynamically(lambda x, a: x.as_strided((a, 2), (1, 2)) + 1, *[(torch.randn(30)[n : n + 4], n) for n in (3, 5, 9)])
+
+
+def test_sizes_that_a_number_divides():
+    """Guards tell that it does: the groups add up to the size, and what is made of half a size is bound by it."""
+    F = torch.nn.functional
+    groups = lambda x: F.group_norm(x, 2) + 1  # noqa: E731
+    dynamically(groups, *[(torch.randn(3, c, 5),) for c in (4, 6, 10)])
+    shuffled = lambda x: F.channel_shuffle(x, 2) * 2  # noqa: E731
+    dynamically(shuffled, *[(torch.randn(2, c, 3, 7),) for c in (4, 6, 10)])
+    halves = lambda x: x.view(2, -1).sum(0) * x.unflatten(0, (-1, 2)).mean(1)  # noqa: E731
+    dynamically(halves, *[(torch.randn(n),) for n in (6, 8, 14)])
+
+
+def test_slices_of_symbolic_steps():
+    fn = lambda x, y, a, b: torch.slice_scatter(x, y, 0, a, None, b) * 2  # noqa: E731
+    dynamically(fn, (torch.randn(9, 2), torch.randn(4, 2), 1, 2), (torch.randn(20, 2), torch.randn(5, 2), 6, 3))

@@ -1,5 +1,6 @@
 """Operators without a lowering run through the dispatcher at their place, and are counted."""
 
+import pytest
 import torch
 from three_way import check
 from torch._dynamo.utils import counters
@@ -100,3 +101,32 @@ def test_nothing_is_counted_when_nothing_falls_back():
     counters.clear()
     torch.compile(lambda x: F.gelu(x) @ x, backend=poot)(torch.rand(4, 4))
     assert not [k for k in counters["poot"] if "fallback" in k]
+
+
+@torch.no_grad()
+def test_results_of_another_dtype_than_traced():
+    """They become what the trace says, or are refused; never is memory read as another dtype than it was written in."""
+
+    @torch.library.custom_op("poot_tests::narrow", mutates_args=())
+    def narrow(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return (x * 2).to(dtype)
+
+    narrow.register_fake(lambda x, dtype: torch.empty_like(x))
+    x = torch.randn(5, 3).bfloat16().float()
+
+    def compiled(dtype):
+        torch._dynamo.reset()
+        return torch.compile(lambda x: narrow(x, dtype) + 1, backend=poot)(x)
+
+    for dtype in (torch.bfloat16, torch.float64):
+        torch.testing.assert_close(compiled(dtype), x * 2 + 1)
+    with pytest.raises(RuntimeError, match="returned Int, traced with Float"):
+        compiled(torch.int32)
+
+
+@torch.no_grad()
+def test_loops_whose_length_depends_on_data_are_library_calls():
+    a, b = torch.tensor([12, -18, 0, 7]), torch.tensor([8, 27, 5, 0])
+    check(lambda a, b: (torch.gcd(a, b) + 1, torch.lcm(a, b)), a, b)
+    data, lengths = torch.randn(6, 2), torch.tensor([2, 0, 4])
+    check(lambda x, n: torch.segment_reduce(x, "max", lengths=n, initial=0.0) * 2, data, lengths)

@@ -90,3 +90,23 @@ def test_fractions_and_exponents():
     x = torch.tensor([0.0, -0.0, 1.0, 0.5, 0.99999994, -3.7, 1e-30, 3e38, 1e-42, float("inf"), float("nan"), 8.0])
     got = check(lambda v: tuple(torch.frexp(v)), torch.cat([x, -x]), judge=False)
     assert torch.equal(torch.ldexp(*got)[2:9], x[2:9])
+
+
+def test_gradients_of_places_chosen_by_a_mask():
+    mask = torch.tensor([[True, False, True], [False, True, True]])
+    fn = squared(lambda x, s: torch.masked_scatter(x, mask, s))
+    gradients(fn, rand(2, 3), rand(7))
+    gradients(fn, rand(2, 3), rand(2, 2))
+    gradients(squared(lambda x, s: torch.masked_scatter(x, mask[:0], s)), rand(0, 3), rand(0))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_antialiased_resampling(mode):
+    for size in ((3, 4), (17, 5), (9, 13)):
+        for align in (False, True):
+            fn = lambda x: F.interpolate(x, size=size, mode=mode, align_corners=align, antialias=True)  # noqa: E731, B023
+            with torch.no_grad():
+                check(fn, rand(2, 3, 9, 13, grad=False))
+            gradients(squared(fn), rand(2, 3, 9, 13))
+    fn = lambda x: F.interpolate(x, scale_factor=(0.4, 2.3), mode=mode, antialias=True)  # noqa: E731
+    gradients(squared(fn), rand(2, 3, 9, 13))

@@ -246,3 +246,9 @@ def test_batch_statistics():
 
 def test_softmax_of_nothing():
     check(lambda x: (x.softmax(0), x.softmax(1), x.log_softmax(-1)), torch.randn(0, 4), peer=False)
+
+
+@torch.no_grad()
+def test_log_sum_exp_of_integers():
+    x = torch.arange(-6, 6).reshape(3, 4)
+    check(lambda x: (x.logsumexp(1), (x > 0).logsumexp((0, 1)), x.to(torch.uint8).logsumexp(0, keepdim=True)), x)

@@ -183,3 +183,26 @@ def test_transposed_copies(dtype):
     args = [torch.randint(0, 9, s, generator=torch.Generator().manual_seed(0)).to(dtype) for s in shapes]
     check(fn, *args, peer=False, judge=False)
     check(fn, *(a.float() for a in args), dynamic=True, peer=False)
+
+
+def test_memory_around_an_argument():
+    """Read and written past what the argument shows of it."""
+    x = torch.arange(40.0)[10:16]
+    check(lambda x: (x.as_strided((3, 2), (4, 9), 2) * 2, x.as_strided((2, 2), (1, 2)) + 1, x + 1), x, judge=False)
+    check(lambda x: torch.as_strided_copy(x[1:], (2, 3), (3, 1), 20) + x[:2, None], x, judge=False)
+    check(lambda x: x.as_strided((6,), (1,), 0) + x, x, judge=False)
+    check(
+        lambda x, y: torch.as_strided_scatter(x.t(), y, (2, 2), (3, 1), 1) * 2,
+        x.view(2, 3),
+        torch.randn(2, 2),
+        judge=False,
+    )
+    check(lambda x: x.as_strided((2, 3), (3, 1), 4) * 1j, torch.randn(12, dtype=torch.complex64)[3:5], judge=False)
+
+
+def test_memory_beyond_the_storage():
+    """Eager's error."""
+    compiled = torch.compile(lambda x: x.as_strided((4,), (1,), 4) * 2, backend="poot")
+    compiled(torch.arange(10.0)[2:5])
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        compiled(torch.arange(7.0)[2:5])

@@ -135,6 +135,17 @@ TEST(Dim, RangesAndDivisibility) {
   EXPECT_EQ(symbols, (std::vector<uint32_t>{1, 3}));
 }
 
+TEST(Dim, LinearInOneSymbol) {
+  const auto found = Dim::parse("3*s1 + 4").linear();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->symbol, 1u);
+  EXPECT_EQ(found->factor, 3);
+  EXPECT_EQ(found->offset, 4);
+  EXPECT_EQ(Dim::symbol(2).linear()->factor, 1);
+  for (const char* text : {"7", "s0*s1", "s0*s0", "s0 + s1", "floordiv(s0, 2)", "5 - s0"})
+    EXPECT_FALSE(Dim::parse(text).linear()) << text;
+}
+
 TEST(Dim, VisitCallsOneFunction) {
   struct Count : Dim::Visitor {
     std::string log;

@@ -73,6 +73,15 @@ TEST_F(ExecutorTest, MismatchesAreToldApartBeforeAnythingIsWritten) {
   EXPECT_THROW(e->run(std::vector<CallArg>{x.arg()}, results), InternalError);
 }
 
+TEST_F(ExecutorTest, SizesLinearInASymbolBindIt) {
+  Program p = chain();
+  p.args = {vector_of(2 * s0 + 1)};
+  const auto e = make(std::move(p));
+  Vector odd(21, 5), even(20);
+  EXPECT_EQ(call(*e, odd), Vector(10, 5 + 3 * (10 - 8)).data);
+  EXPECT_EQ(mismatch(*e, {even.arg()}, 0), What::Sizes);
+}
+
 TEST_F(ExecutorTest, WantedStridesFollowTheCall) {
   Program p = update();
   std::get<program::ArgTensor>(p.args[2]).strides = {2 * s0};

@@ -127,7 +127,7 @@ TEST(Program, CheckRefuses) {
       {"unbound symbol",
        [](Program& p) {
          p.args[0] = ArgNone{};
-         p.args[1] = ArgTensor{DType::F32, {Dim::symbol(0) * 2, 8}, {8, 1}, false};
+         p.args[1] = ArgTensor{DType::F32, {Dim::symbol(0) * Dim::symbol(0), 8}, {8, 1}, false};
        }},
       {"unknown symbol", [](Program& p) { p.buffers[0].bytes = Dim::symbol(7); }},
       {"transient result", [](Program& p) { p.results[0] = ResultView{ViewId(0)}; }},
