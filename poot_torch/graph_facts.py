@@ -10,6 +10,13 @@ from .dispatch import WholeGraph
 from .trees import leaves
 
 aten = torch.ops.aten
+# Nodes that only check something which guards have settled.
+CHECKS = frozenset(
+    getattr(aten, name).default
+    for name in ("_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size")
+    if hasattr(aten, name)
+)
+ASSERTIONS = frozenset((aten._assert_async.default, aten._assert_async.msg))
 # Their results lie in their operand's memory, which autograd is not told.
 _UNSAFE_VIEWS = frozenset(
     (

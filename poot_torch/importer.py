@@ -21,7 +21,7 @@ from .complex_pairs import Pairs, pair_shape, pair_strides, part_dtype
 from .constants import Constants, Folded
 from .dispatch import Dispatched, Fallback, WholeGraph, draws
 from .emitter import DTYPE_NAMES, ComplexVal, Declined, Emitter, Val
-from .graph_facts import device_of, is_host_number, is_token, view_base
+from .graph_facts import ASSERTIONS, CHECKS, device_of, is_host_number, is_token, view_base
 from .lowerings import complex_numbers, registry
 from .lowerings.random import DRAWN
 from .provenance import source_line
@@ -31,13 +31,6 @@ from .symbols import Symbols, Unbindable
 from .trees import leaves, mapped
 
 aten = torch.ops.aten
-
-# Nodes that only check something which guards have settled.
-_CHECKS = frozenset(
-    getattr(aten, name).default
-    for name in ("_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size")
-    if hasattr(aten, name)
-)
 
 
 @dataclasses.dataclass
@@ -216,7 +209,7 @@ class _Importer:
         target: Any = node.target
         source: Any = node.args[0] if node.args else None
         val = node.meta.get("val")
-        if target in _CHECKS:
+        if target in CHECKS:
             return
         if target is operator.getitem:
             if not node.users:
@@ -236,6 +229,10 @@ class _Importer:
             self._ordered(node)
         elif isinstance(target, torch._ops.HigherOrderOperator) and val is not None:
             self._higher_order(node)
+        elif target in ASSERTIONS:
+            self._begin(node)
+            args, kwargs = self._arguments(node)
+            self._dispatch(node, target, args, kwargs, [], "an assertion on data")
         elif not isinstance(target, torch._ops.OpOverload) or val is None:
             raise WholeGraph("not an operator with tensor results", str(target), source_line(node))
         elif target is aten.copy_.default:

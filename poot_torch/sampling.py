@@ -78,7 +78,7 @@ def _corner(axes: list[_Axis], sizes: Any, which: tuple[int, ...], nearest: bool
 def _prepared(x: Tensor, grid: Tensor, mode: int, padding: int, align: bool) -> tuple[list[_Axis], list[_Corner]]:
     """The grid's last number is of the first axis after the channels."""
     sizes = x.shape[2:]
-    wide = grid.to(opmath(x.dtype)).reshape(grid.shape[0], 1, -1, len(sizes))
+    wide = grid.to(opmath(x.dtype)).reshape(grid.shape[0], 1, grid.shape[1:-1].numel(), len(sizes))
     axes = [_axis(wide[..., len(sizes) - 1 - k], size, padding, align) for k, size in enumerate(sizes)]
     nearest = mode == _NEAREST
     corners = [(0,) * len(sizes)] if nearest else itertools.product((0, 1), repeat=len(sizes))
@@ -87,7 +87,7 @@ def _prepared(x: Tensor, grid: Tensor, mode: int, padding: int, align: bool) -> 
 
 def _read(x: Tensor, corner: _Corner) -> Tensor:
     """[N, C, P]"""
-    flat = x.reshape(x.shape[0], x.shape[1], -1)
+    flat = x.reshape(x.shape[0], x.shape[1], x.shape[2:].numel())
     found = flat.gather(2, corner.place.expand(-1, x.shape[1], -1)).to(corner.weight.dtype)
     return torch.where(corner.valid, found, 0.0)
 
@@ -104,7 +104,7 @@ def grid_sampler_backward(
     if mode not in (_BILINEAR, _NEAREST):
         return NotImplemented
     axes, corners = _prepared(x, grid, mode, padding, align)
-    each = grad.reshape(x.shape[0], x.shape[1], -1).to(opmath(x.dtype))
+    each = grad.reshape(x.shape[0], x.shape[1], grad.shape[2:].numel()).to(opmath(x.dtype))
     of_x = None
     if output_mask[0]:
         of_x = each.new_zeros(x.shape[0], x.shape[1], x.shape[2:].numel())

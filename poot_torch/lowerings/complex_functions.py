@@ -148,6 +148,10 @@ def _sigmoid(e: Emitter, x: ComplexVal) -> ComplexVal:
     return over(e, one, plus(e, one, _exp(e, ComplexVal(e.emit("neg", x.re), e.emit("neg", x.im)))))
 
 
+def _silu(e: Emitter, x: ComplexVal) -> ComplexVal:
+    return over(e, x, plus(e, _number(e, x, 1), _exp(e, ComplexVal(e.emit("neg", x.re), e.emit("neg", x.im)))))
+
+
 def _rsqrt(e: Emitter, x: ComplexVal) -> ComplexVal:
     return over(e, _number(e, x, 1), _sqrt(e, x))
 
@@ -184,6 +188,7 @@ _FUNCTIONS = {
     "acosh": _acosh,
     "atanh": _atanh,
     "sigmoid": _sigmoid,
+    "silu": _silu,
 }
 
 

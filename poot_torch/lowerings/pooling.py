@@ -141,19 +141,19 @@ def _avg_pool(n: int) -> Any:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Val:
-        if not is_float(x.dtype):
-            raise Declined("average pooling of integers")
+        divisor: Val | int | None
         kernel = _tuple(kernel_size, n, [])
         geometry = list(zip(kernel, _tuple(stride, n, kernel), _tuple(padding, n, [0] * n), strict=True))
         sizes, out = x.shape[-n:], list(e.out_shape[-n:])
         wide = e.cast(x, opmath(x.dtype))
         whole = all(k == s and p == 0 and size == o * k for (k, s, p), size, o in zip(geometry, sizes, out))
-        if whole and divisor_override is None:
+        if whole and divisor_override is None and is_float(x.dtype):
             return e.cast(_tiles(e, wide, out), x.dtype)
-        total = _window_sum(e, wide, out, geometry)
-        if divisor_override is not None:
-            return e.cast(e.div(total, divisor_override), x.dtype)
-        return e.cast(e.div(total, _divisor(e, wide, out, geometry, not count_include_pad, ceil_mode)), x.dtype)
+        total, divisor = _window_sum(e, wide, out, geometry), divisor_override
+        if divisor is None:
+            divisor = _divisor(e, wide, out, geometry, not count_include_pad, ceil_mode)
+        quotient = "div" if is_float(x.dtype) else "trunc_div"
+        return e.cast(e.emit(quotient, total, e.operand(divisor, wide.dtype)), x.dtype)
 
     return pool
 

@@ -58,6 +58,7 @@ def test_mixed_with_real():
             torch.complex(r, r + 1),
             torch.view_as_real(x) + 1,
             x.to(torch.complex128),
+            torch.nn.functional.silu(x),
         )
 
     check(fn, pair()[0], torch.randn(4, 6), judge=False)

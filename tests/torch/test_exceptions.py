@@ -16,6 +16,7 @@ REFUSED = {
     "negative embedding": (lambda x, i: F.embedding(i, x) * 2, TABLE, torch.tensor([0, -1])),
     "masked scatter": (torch.masked_scatter, TABLE, TABLE > -9, torch.randn(11)),
     "masked scatter of nothing": (torch.masked_scatter, TABLE, TABLE > -9, torch.randn(0)),
+    "class": (lambda x: F.one_hot(x, 5) + 1, torch.tensor([1, 5])),
     "mask minus": (lambda x, m: x - m, TABLE, TABLE > 0),
     "clamp outside": (lambda x: x.clamp(-(2**40), 2**40), torch.arange(4, dtype=torch.int32)),
 }

@@ -110,3 +110,17 @@ def test_antialiased_resampling(mode):
             gradients(squared(fn), rand(2, 3, 9, 13))
     fn = lambda x: F.interpolate(x, scale_factor=(0.4, 2.3), mode=mode, antialias=True)  # noqa: E731
     gradients(squared(fn), rand(2, 3, 9, 13))
+
+
+@torch.no_grad()
+def test_averages_of_integers():
+    x = torch.randint(-9, 9, (2, 3, 8, 7), generator=torch.Generator().manual_seed(0))
+    for more in ({}, {"stride": 1, "padding": 1}, {"padding": 1, "count_include_pad": False, "ceil_mode": True}):
+        check(lambda x: F.avg_pool2d(x, 2, **more), x)  # noqa: B023
+    check(lambda x: F.avg_pool2d(x, 3, divisor_override=5), x)
+
+
+@torch.no_grad()
+def test_sampling_of_no_images():
+    check(lambda x, g: F.grid_sample(x, g), torch.randn(0, 2, 3, 4, 5), torch.randn(0, 2, 3, 4, 3))
+    check(lambda x: F.one_hot(x, 7) + 1, torch.tensor([1, 5, 6]))
