@@ -11,7 +11,9 @@
 // any case. Each product opens a region. One forward sweep then adds what is computed element by
 // element from a region's values, through views; an equation that reads the products of two regions
 // over one size joins them first (gate and up of a gated MLP). A value that others read too is one
-// more result. Every product is recorded with its plan and the reason.
+// more result. Last come the equations that compute an operand for one region alone, element by
+// element, where its kernel packs operands and computing them for each block costs less than
+// storing them. Every product is recorded with its plan and the reason.
 #include <algorithm>
 
 #include "passes/fusion_cost.h"
@@ -39,6 +41,7 @@ class ContractionFusion {
     if (context_.options.fuse) {
       for (uint32_t e = 0; e < graph_.eqns().size(); ++e)
         if (ir::is_pointwise(eqn(e).info().kind) && partition_.home(e) == kNoRegion) follow(e);
+      for (const auto& [e, choice] : choices_) operands(e, choice);
     }
     return partition_.commit(
         graph_, ir::OpCode::fused_contraction, [](RegionIndex) { return std::vector<ir::Attr>{}; },
@@ -102,6 +105,8 @@ class ContractionFusion {
     p.in_stretches = (along.is_const(1) || across.is_const(1)) && along.is_const() &&
                      across.is_const() && rows_at_one_distance(left);
     p.swapped = swapped;
+    const auto rows_of = window(left);
+    p.left_in_rows = rows_of && rows_of->strides.back().is_const(1);
     p.followed = followed(e.outs[0]);
     p.packed = packed_weight(graph_, e, context_).has_value();
     return p;
@@ -137,6 +142,39 @@ class ContractionFusion {
     if (!choice.generated) return;
     const RegionIndex r = partition_.open(e, graph_.type(op.outs[0]).shape);
     for (const Operand& o : op.inputs) take_views(r, o);
+    if (choice.computes_operands) choices_.emplace_back(e, choice);
+  }
+
+  void operands(uint32_t e, const ProductChoice& choice) {
+    const auto& inputs = eqn(e).inputs;
+    const size_t left = inputs.size() - 2;
+    take_producers(partition_.home(e), inputs[left], choice.left_evaluations);
+    take_producers(partition_.home(e), inputs[left + 1], choice.right_evaluations);
+  }
+
+  // Evaluates inside the region what is computed element by element for an operand alone, where
+  // that costs less than storing it.
+  void take_producers(RegionIndex r, const Operand& operand, double times) {
+    const int32_t d = def(operand);
+    if (d < 0) return;
+    const auto e = static_cast<uint32_t>(d);
+    const Eqn& producer = eqn(e);
+    if (!partition_.holds(r, e)) {
+      const Readers readers = partition_.readers(e);
+      const bool alone = !readers.outside && readers.regions == std::vector{r};
+      const ir::TensorType& type = graph_.type(producer.outs[0]);
+      if (!alone || partition_.home(e) != kNoRegion || !ir::is_pointwise(producer.info().kind) ||
+          is_complex(type.dtype) || partition_.refuses_copy(r, e) ||
+          !pays_to_recompute(graph_, producer, times * hinted_numel(type.shape, graph_.symbols()),
+                             context_.target))
+        return;
+      for (const Operand& o : producer.inputs)
+        if (is_complex(graph_.type(o).dtype)) return;
+      partition_.copy(r, e);
+      partition_.dissolve(e);
+      for (const Operand& o : producer.inputs) take_views(r, o);
+    }
+    for (const Operand& o : producer.inputs) take_producers(r, o, times);
   }
 
   // Evaluates the views above an operand inside the region.
@@ -233,6 +271,7 @@ class ContractionFusion {
   ir::Graph& graph_;
   PassContext& context_;
   Partition partition_;
+  std::vector<std::pair<uint32_t, ProductChoice>> choices_;  // whose operands may be computed
 };
 
 }  // namespace

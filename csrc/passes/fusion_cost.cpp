@@ -109,6 +109,61 @@ std::optional<ProductChoice> choose_tiles(const Product& p, const SymbolTable& s
 
 }  // namespace
 
+namespace {
+
+// GFLOP/s of one core in a product of many rows, and what a library call costs besides. Measured on
+// Zen 4, code and library held to each level of instructions; with the matrix unit on Sapphire
+// Rapids.
+struct ProductRates {
+  double generated, library, call_ps;
+};
+std::optional<ProductRates> product_rates(DType dtype, const Target& target) {
+  const bool unit = target.cpu == "sapphirerapids";
+  if (dtype == DType::F32) return unit ? ProductRates{108, 120, 6e6} : ProductRates{96, 88, 6e6};
+  if (dtype == DType::BF16 && unit) return ProductRates{190, 330, 15e6};
+  if (dtype == DType::BF16 && target.bf16_dot) return ProductRates{190, 205, 15e6};
+  if (dtype == DType::BF16) return ProductRates{92, 36, 15e6};
+  if (dtype == DType::F16 && !unit) return ProductRates{88, 19, 15e6};
+  return std::nullopt;
+}
+
+// An element that is copied into another order, once for each block of rows (of the matrix) or of
+// columns (of the rows, where they do not lie one after the other); the library does so too.
+constexpr double kPackPs = 120;
+constexpr int64_t kBlockRows = 256, kFewestBlockRows = 64, kBlockColumns = 64, kVectors = 32;
+
+ProductChoice choose_registers(const Product& p, const SymbolTable& symbols, const Target& target) {
+  const auto rates = product_rates(p.dtype, target);
+  if (!rates) return {false, "products of this type are the library's on this processor"};
+  const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const int64_t m = (p.swapped ? p.columns : p.rows).hint(symbols),
+                n = (p.swapped ? p.rows : p.columns).hint(symbols);
+  if (m < 1 || n < 1) return {false, "an empty product"};
+  const int64_t down = up(m, kBlockRows), across = up(n, kBlockColumns);
+  const auto rows = static_cast<double>(m), columns = static_cast<double>(n),
+             taken = static_cast<double>(up(n, kVectors) * kVectors),
+             depth = static_cast<double>(p.depth.hint(symbols)),
+             cores = static_cast<double>(target.cores);
+  const double busy =
+      std::min(cores, static_cast<double>(across * std::max(down, m / kFewestBlockRows)));
+  const double packed = static_cast<double>(down) * columns * depth * kPackPs;
+  double generated = 2 * rows * taken * depth * 1e3 / rates->generated + packed;
+  if (!p.left_in_rows) generated += static_cast<double>(across) * rows * depth * kPackPs;
+  generated = generated / busy + kLaunchPs;
+  double library =
+      (2 * rows * columns * depth * 1e3 / rates->library + packed) / cores + rates->call_ps;
+  if (p.followed)
+    library += rows * columns * static_cast<double>(byte_size(p.dtype)) * kBytePs + kLaunchPs;
+  const auto us = [](double ps) { return std::to_string(static_cast<int64_t>(ps * 1e-6)); };
+  const std::string reason = "tiles of registers, estimated at " + us(generated) + " us, not " +
+                             us(library) + " in the library" +
+                             (p.followed ? " with what follows" : "");
+  if (generated >= library) return {false, reason};
+  return {true, reason, true, static_cast<double>(across), static_cast<double>(down)};
+}
+
+}  // namespace
+
 ProductChoice choose_product(const Product& p, const SymbolTable& symbols, const Target& target) {
   if (target.isa == Isa::Ptx) return choose_on_gpu(p, symbols);
   if (!is_float(p.dtype)) return {false, "products of integers are the library's"};
@@ -116,19 +171,18 @@ ProductChoice choose_product(const Product& p, const SymbolTable& symbols, const
   if (p.packed && p.rows.hint(symbols) > kMostDots)
     return {false, "the library computes with a packed weight"};
   if (const auto tiled = choose_tiles(p, symbols, target)) return *tiled;
-  if (!p.rows.is_const() || p.rows.value() < 1)
-    return {false, "the number of rows is not constant"};
-  const std::string rows = std::to_string(p.rows.value()) + (p.rows.is_const(1) ? " row" : " rows");
-  if (p.across && !p.swapped && byte_size(p.dtype) <= 4 && p.rows.value() <= kMostAcross) {
-    if (p.columns.hint(symbols) < kFewAcross) return {false, "too few columns to share out"};
-    return {true, rows + ": the matrix is read once, across its columns, at memory speed"};
+  const bool constant = p.rows.is_const() && p.rows.value() >= 1;
+  if (constant) {
+    const std::string rows =
+        std::to_string(p.rows.value()) + (p.rows.is_const(1) ? " row" : " rows");
+    if (p.across && !p.swapped && byte_size(p.dtype) <= 4 && p.rows.value() <= kMostAcross &&
+        p.columns.hint(symbols) >= kFewAcross)
+      return {true, rows + ": the matrix is read once, across its columns, at memory speed"};
+    const int64_t most = byte_size(p.dtype) == 2 ? kFewNarrowRows : kFewRows;
+    if (p.checkpoint_order && p.rows.value() <= most && p.columns.hint(symbols) >= kFewColumns)
+      return {true, rows + ": the matrix is read once, at memory speed"};
   }
-  if (!p.checkpoint_order) return {false, "the matrix is not stored vector by vector"};
-  const int64_t most = byte_size(p.dtype) == 2 ? kFewNarrowRows : kFewRows;
-  if (p.rows.value() > most)
-    return {false, rows + ": the library's blocked product reads the matrix as often as it pays"};
-  if (p.columns.hint(symbols) < kFewColumns) return {false, "too few columns to share out"};
-  return {true, rows + ": the matrix is read once, at memory speed"};
+  return choose_registers(p, symbols, target);
 }
 
 // The columns then have at most a quarter of the weight's elements. Measured on 512 channels of

@@ -34,6 +34,7 @@ struct Product {
   bool packed = false;            // the library may keep the matrix in its own layout
   bool followed = false;          // only what is computed element by element reads the result
   bool swapped = false;           // the matrix is the left operand
+  bool left_in_rows = false;      // the left operand's rows are stretches of memory
   // The right operand's columns and the left's rows are stretches of memory, the rows of all
   // batches at one distance.
   bool in_stretches = false;
@@ -42,6 +43,9 @@ struct Product {
 struct ProductChoice {
   bool generated = false;
   std::string reason;
+  // Whether its kernel may compute operands as it packs them, and how often each element then is.
+  bool computes_operands = false;
+  double left_evaluations = 1, right_evaluations = 1;
 };
 // Rows times products of one generated kernel: their accumulators fit in registers.
 inline constexpr int64_t kMostDots = 8;

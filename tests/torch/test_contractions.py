@@ -98,12 +98,12 @@ def test_gated_mlp(dtype):
 
 def test_report_says_which_plan_and_why():
     def fn(x, y, w, v):
-        return F.linear(x, w), F.linear(y, w), y @ v
+        return F.linear(x.double(), w.double()), F.linear(y, w), y @ v
 
     graph = plans(fn, random(64, 32), random(1, 32), random(48, 32), random(32, 48))
-    classes = {c["class"]: c["reason"] for c in graph["contractions"]}
-    assert "memory speed" in classes["generated"]
-    assert len([c for c in graph["contractions"] if c["class"] == "library"]) >= 1
+    reasons = [(c["class"], c["reason"]) for c in graph["contractions"]]
+    assert any(plan == "generated" and "memory speed" in reason for plan, reason in reasons)
+    assert any(plan == "library" and reason for plan, reason in reasons)
 
 
 def test_dynamic_sizes():

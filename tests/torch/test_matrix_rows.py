@@ -39,11 +39,9 @@ def test_few_rows(dtype, rows):
     assert classes(fn, xs, ws) == ["generated"] * len(sizes)
 
 
-def test_the_library_keeps_more_rows_and_narrow_matrices():
-    assert classes(torch.matmul, random(17, 64, dtype=torch.float64), random(64, 96, dtype=torch.float64)) == [
-        "library"
-    ]
-    assert classes(torch.matmul, random(2, 64), random(64, 20)) == ["library"]
+def test_the_library_keeps_wider_types():
+    x, w = random(2, 64, dtype=torch.float64), random(64, 96, dtype=torch.float64)
+    assert classes(torch.matmul, x, w) == ["library"]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

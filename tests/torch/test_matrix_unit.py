@@ -31,7 +31,8 @@ def plan(fn, *args):
 
 
 def generated(graph):
-    return [c["class"] == "generated" for c in graph["contractions"]]
+    """Which products the matrix unit computes."""
+    return [c["class"] == "generated" and "matrix unit" in c["reason"] for c in graph["contractions"]]
 
 
 def followed(x, w):

@@ -26,7 +26,8 @@ def norm(x, w):
 
 
 def operands():
-    return torch.randn(64, 256), torch.randn(256, 128)
+    """Of f64, whose products are the library's."""
+    return torch.randn(64, 256).double(), torch.randn(256, 128).double()
 
 
 def names_of(call):
@@ -83,9 +84,9 @@ def test_profile_of_a_function(tmp_path):
     x, w = operands()
     profile = poot_torch.profile(norm, strict=True)(x, w)
     rows = {r.name: r for r in profile.rows}
-    assert rows["mm"].kind == "library" and rows["mm"].bytes == 4 * (64 * 256 + 256 * 128 + 64 * 128)
+    assert rows["mm"].kind == "library" and rows["mm"].bytes == 8 * (64 * 256 + 256 * 128 + 64 * 128)
     (first,) = [r for r in profile.rows if any("relu(x + 1)" in s for s in r.sources)]
-    assert first.kind == "generated" and first.launches == 1 and first.bytes == 2 * 4 * 64 * 256
+    assert first.kind == "generated" and first.launches == 1 and first.bytes == 2 * 8 * 64 * 256
     assert all(r.seconds > 0 and profile.share(r) > 0 for r in profile.rows)
     assert profile.rows == sorted(profile.rows, key=lambda r: -r.seconds)
     assert profile.seconds == sum(r.seconds for r in profile.rows) < 1
@@ -104,13 +105,13 @@ def test_an_embeddings_table_counts_by_the_rows_that_are_read():
 
 def test_gradients_are_in_the_table():
     with torch.enable_grad():
-        w = torch.randn(64, 64, requires_grad=True)
+        w = torch.randn(64, 64, dtype=torch.float64, requires_grad=True)
 
         def step(x):
             (torch.tanh(x @ w) ** 2).sum().backward()
             w.grad = None
 
-        profile = poot_torch.profile(step)(torch.randn(32, 64))
+        profile = poot_torch.profile(step)(torch.randn(32, 64).double())
     assert sum(r.launches for r in profile.rows if r.kind == "library") >= 2
 
 

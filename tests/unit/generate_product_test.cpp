@@ -54,18 +54,20 @@ TEST(GenerateProduct, many_rows) {
     for (const bool turned_x : {false, true})
       for (const bool turned_w : {false, true})
         for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
-                 {17, 64, 16}, {20, 65, 33}, {33, 9, 130}, {70, 30, 1}})
+                 {17, 64, 16}, {20, 65, 33}, {33, 9, 130}, {70, 30, 1}, {24, 80, 48}})
           run_tile_case(product(dtype, m, n, k, turned_x, turned_w));
   run_tile_case(product("f64", 20, 40, 33));
   run_tile_case(product("f32", 300, 40, 16));
   run_tile_case(product("f32", 18, 130, 300));
+  run_tile_case(product("f32", 7, 20, 2500));
+  run_tile_case(product("f32", 20, 20, 2060, true));
 }
 
 TEST(GenerateProduct, many_rows_of_pairs) {
   for (const bool turned_x : {false, true})
     for (const bool turned_w : {false, true})
       for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
-               {17, 64, 32}, {20, 65, 33}, {33, 9, 130}, {70, 30, 1}, {18, 130, 450}})
+               {17, 64, 32}, {20, 65, 33}, {33, 9, 130}, {70, 30, 1}, {18, 130, 450}, {24, 80, 64}})
         run_native(product("bf16", m, n, k, turned_x, turned_w), "dot_pairs", "x86-64-v4-bf16");
 }
 

@@ -213,7 +213,7 @@ TEST(FusionCost, HoistsWhatIsConstantAlongTheTrailingAxes) {
   EXPECT_EQ(broadcast_evaluations({64, 1}, {64, 8}, 512, none), 512);  // too short a run
 }
 
-TEST(FusionCost, ManyRowsNeedAMatrixUnit) {
+TEST(FusionCost, TheMatrixUnitTakesManyRows) {
   const SymbolTable none;
   const Product p{.dtype = DType::BF16,
                   .rows = 256,
@@ -224,13 +224,17 @@ TEST(FusionCost, ManyRowsNeedAMatrixUnit) {
                   .followed = true,
                   .in_stretches = true};
   Target target;
-  EXPECT_FALSE(choose_product(p, none, target).generated);
+  const auto unit = [&](const Product& q) {
+    const ProductChoice c = choose_product(q, none, target);
+    return c.generated && c.reason.find("matrix unit") != std::string::npos;
+  };
+  EXPECT_FALSE(unit(p));
   target.bf16_tiles = true;
-  EXPECT_TRUE(choose_product(p, none, target).generated);
+  EXPECT_TRUE(unit(p));
   const auto refused = [&](auto&& change) {
     Product other = p;
     change(other);
-    return !choose_product(other, none, target).generated;
+    return !unit(other);
   };
   EXPECT_TRUE(refused([](Product& o) { o.dtype = DType::F32; }));
   EXPECT_TRUE(refused([](Product& o) { o.depth = 1000; }));
@@ -239,6 +243,35 @@ TEST(FusionCost, ManyRowsNeedAMatrixUnit) {
   EXPECT_TRUE(refused([](Product& o) { o.one_matrix = false; }));
   EXPECT_TRUE(refused([](Product& o) { o.followed = false; }));
   EXPECT_TRUE(refused([](Product& o) { o.packed = true; }));
+}
+
+TEST(FusionCost, TilesOfRegistersWhereTheyCostLessThanTheLibrary) {
+  const SymbolTable none;
+  const Product p{.dtype = DType::BF16,
+                  .rows = 256,
+                  .columns = 2816,
+                  .depth = 1024,
+                  .one_matrix = true,
+                  .checkpoint_order = true,
+                  .left_in_rows = true};
+  const auto generated = [&](const char* cpu, auto&& change) {
+    Product other = p;
+    change(other);
+    const Target target = Target::parse(cpu);
+    return choose_product(other, none, target).generated;
+  };
+  const auto as_is = [](Product&) {};
+  const auto f32 = [](Product& o) { o.dtype = DType::F32; };
+  EXPECT_FALSE(generated("sapphirerapids", as_is));
+  EXPECT_FALSE(generated("x86-64-v4-bf16", as_is));
+  EXPECT_TRUE(generated("x86-64-v4", as_is));  // the library has no instruction for bf16 either
+  EXPECT_TRUE(generated("x86-64-v3", f32));
+  EXPECT_TRUE(generated("x86-64-v4", f32));
+  EXPECT_FALSE(generated("sapphirerapids", f32));
+  const auto small = [](Product& o) { o.rows = 32, o.columns = 64, o.followed = true; };
+  EXPECT_TRUE(generated("x86-64-v4-bf16", small));
+  EXPECT_FALSE(generated("x86-64-v4", [](Product& o) { o.dtype = DType::F64; }));
+  EXPECT_FALSE(generated("x86-64-v4", [&](Product& o) { o.one_matrix = false; }));
 }
 
 TEST(Passes, UnknownNameIsRefused) {

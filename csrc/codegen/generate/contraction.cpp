@@ -112,7 +112,9 @@ class ContractionKernel {
     const Flat columns = last_matrix_variable(outer);
     const int64_t height =
         tile_rows(rows.size, columns.size * flatten(region_, outer).size, target);
-    return blocks(rows, height, columns, kTileColumns, flatten(region_, outer));
+    const bool narrow = columns.size.range(symbols_).hi <= kTileColumns / 2 && !target.bf16_tiles;
+    return blocks(rows, height, columns, narrow ? kTileColumns / 2 : kTileColumns,
+                  flatten(region_, outer));
   }
 
   // All rows in a block, which is as wide as leaves every core some blocks.

@@ -112,12 +112,11 @@ void ProductLowering::pack_right_rows() {
 }
 
 // As many vectors of `v` as the transpose takes, one for each coordinate of `across` from `first`
-// on (those beyond the extent repeat the last), turned.
+// on, turned. Unless all are inside the extent, those beyond it repeat the last.
 ProductLowering::Values ProductLowering::turned(tile::ValueId v, const Emitter::VectorAxis& at,
-                                                AxisId across, KValue first) {
+                                                AxisId across, KValue first, bool inside) {
   const int64_t count = lanes_;
-  const bool whole = divides(across, count);
-  const KValue last = whole ? KValue() : emit_.add(emit_.extent(across), emit_.i64(-1));
+  const KValue last = inside ? KValue() : emit_.add(emit_.extent(across), emit_.i64(-1));
   Values out;
   for (int64_t i = 0; i < count; ++i) {
     KValue c = emit_.add(first, emit_.i64(i));
@@ -152,7 +151,8 @@ void ProductLowering::pack_right_columns() {
         const Emitter::VectorAxis along{depth_, emit_.add(from_, k), static_cast<uint16_t>(deep),
                                         active};
         const Values rows =
-            turned(right_, along, columns_, emit_.add(column, emit_.i64(v * lanes_)));
+            turned(right_, along, columns_, emit_.add(column, emit_.i64(v * lanes_)),
+                   divides(columns_, width));
         const KValue at =
             emit_.add(emit_.add(panel, emit_.mul(k, emit_.i64(width))), emit_.i64(v * deep));
         for (int64_t i = 0; i < lanes_; ++i)
@@ -197,7 +197,8 @@ void ProductLowering::pack_left_columns() {
     KValue active;
     if (!whole) active = first_lanes(b_.emit(Op::isub, {rows, row}), lanes_);
     for_each(length_, lanes_, [&](KValue k) {
-      Values vectors = turned(left_, {rows_, row, lanes_, active}, depth_, emit_.add(from_, k));
+      Values vectors = turned(left_, {rows_, row, lanes_, active}, depth_, emit_.add(from_, k),
+                              divides(depth_, lanes_));
       KValue inside;
       if (odd) inside = first_lanes(b_.emit(Op::isub, {length_, k}), lanes_);
       for (int64_t i = 0; i < lanes_; ++i) {

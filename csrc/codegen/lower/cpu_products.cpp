@@ -20,7 +20,7 @@
 // widened in the panel.
 //
 // The order of a sum depends on its length and the kernel alone: in a part one after the other,
-// then the parts.
+// then the parts; of a long sum first those of a group, so that its error grows slowly.
 #include <algorithm>
 
 #include "codegen/lower/product_lowering.h"
@@ -35,10 +35,13 @@ using KValue = kir::ValueId;
 namespace {
 
 constexpr int64_t kPartBytes = 24 << 10;  // of a panel that strips share
-constexpr int64_t kRowsAtOnce = 64;       // of a matrix that is read in place
-constexpr int64_t kRowsInPlace = 16;      // up to which it is
-constexpr int64_t kRowsAhead = 64;        // that are asked for
-constexpr int64_t kMostVectors = 8;       // of columns in registers
+constexpr int64_t kPartsOfGroup = 8, kLongDepth = 2048, kLongPartDepth = 64;
+constexpr int64_t kPartDepth = 128;   // of a sum at most, for its error's sake
+constexpr int64_t kStripRows = 6;     // of a block in registers
+constexpr int64_t kRowsAtOnce = 64;   // of a matrix that is read in place
+constexpr int64_t kRowsInPlace = 16;  // up to which it is
+constexpr int64_t kRowsAhead = 64;    // that are asked for
+constexpr int64_t kMostVectors = 8;   // of columns in registers
 
 int64_t divided_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -82,10 +85,12 @@ void ProductLowering::choose_sizes() {
     vectors_ = std::clamp<int64_t>(registers / strip_ / step_ * step_, step_, kMostVectors);
     part_ = std::max<int64_t>(kRowsAtOnce, lanes_ * step_);
   } else {
-    strip_ = 6;
-    vectors_ = registers / strip_;
+    vectors_ = std::min(registers / kStripRows, width / lanes_);
+    strip_ = registers / vectors_;
     part_ = kPartBytes / (vectors_ * lanes_ * step_ * (kir::bit_width(elem_) / 8)) * step_;
-    part_ = part_ / (lanes_ * step_) * (lanes_ * step_);
+    const int64_t most =
+        emit_.program().axes.at(depth_.index).capacity > kLongDepth ? kLongPartDepth : kPartDepth;
+    part_ = std::min(part_, most * step_) / (lanes_ * step_) * (lanes_ * step_);
     const int64_t whole = emit_.program().axes.at(depth_.index).capacity;
     const int64_t parts = std::max<int64_t>(divided_up(whole, part_), 1);
     part_ = divided_up(divided_up(whole, parts), lanes_ * step_) * lanes_ * step_;
@@ -96,23 +101,11 @@ void ProductLowering::choose_sizes() {
   const bool whole_pairs = !pairs_ || (fixed && *fixed % 2 == 0 && left && left->along == 1);
   const DType stored = emit_.program().type(left_).dtype;
   if (left && storage_elem(stored) == elem_ && whole_pairs) left_rows_ = left;
-  const auto panel = [&](const char* name, int64_t size) {
-    std::string unique = name;
-    for (const kir::Object& o : b_.kernel().objects) {
-      if (o.name != unique) continue;
-      if (o.elem == elem_ && o.size == size)
-        return kir::ObjectId(static_cast<uint32_t>(&o - b_.kernel().objects.data()));
-      unique += "b";
-    }
-    return b_.add_object({.name = unique,
-                          .kind = kir::ObjectKind::Private,
-                          .elem = elem_,
-                          .writable = true,
-                          .size = size});
-  };
-  if (!left_rows_) left_panel_ = panel("left", divided_up(capacity, lanes_) * lanes_ * part_);
+  if (!left_rows_)
+    left_panel_ = array("left", elem_, divided_up(capacity, lanes_) * lanes_ * part_);
   if (!right_rows_)
-    right_panel_ = panel("right", divided_up(width, vectors_ * lanes_) * vectors_ * lanes_ * part_);
+    right_panel_ =
+        array("right", elem_, divided_up(width, vectors_ * lanes_) * vectors_ * lanes_ * part_);
 }
 
 // Where an operand lies, if it is loaded as it is, at constant distances.
@@ -157,26 +150,68 @@ bool ProductLowering::divides(AxisId axis, int64_t step) const {
   return fixed && *fixed % step == 0;
 }
 
+void ProductLowering::parts(KValue from, KValue to, bool even) {
+  b_.for_loop(from, to, emit_.i64(part_), {}, [&](KValue k, std::span<const KValue>) {
+    emit_.push_scope();
+    from_ = k;
+    length_ = emit_.i64(part_);
+    if (!even) length_ = b_.emit(Op::smin, {length_, b_.emit(Op::isub, {to, k})});
+    part();
+    emit_.pop_scope();
+    return std::vector<KValue>{};
+  });
+}
+
 void ProductLowering::run() {
   emit_.push_scope();
-  clear_sums();
+  clear(sums_.object);
   const KValue depth = emit_.extent(depth_);
-  const bool even = divides(depth_, part_);
-  for_each(depth, part_, [&](KValue from) {
-    from_ = from;
-    length_ = emit_.i64(part_);
-    if (!even) length_ = b_.emit(Op::smin, {length_, b_.emit(Op::isub, {depth, from})});
-    part();
-  });
+  const int64_t group = kPartsOfGroup * part_;
+  if (emit_.program().axes.at(depth_.index).capacity <= kLongDepth) {
+    parts(emit_.i64(0), depth, divides(depth_, part_));
+  } else {
+    const kir::ObjectId total = sums_.object;
+    sums_.object = array("group", sum_elem_, b_.kernel().objects.at(total.index).size);
+    for_each(depth, group, [&](KValue from) {
+      clear(sums_.object);
+      const KValue end = emit_.add(from, emit_.i64(group));
+      parts(from, b_.emit(Op::smin, {end, depth}), divides(depth_, part_));
+      all_sums([&](KValue at) {
+        const kir::Type t{sum_elem_, lanes_};
+        b_.store(total, at,
+                 b_.emit(Op::fadd, {b_.load(total, t, at), b_.load(sums_.object, t, at)}));
+      });
+    });
+    sums_.object = total;
+  }
   emit_.pop_scope();
 }
 
-void ProductLowering::clear_sums() {
+void ProductLowering::all_sums(const std::function<void(KValue)>& body) {
   const int64_t width = emit_.program().axes.at(columns_.index).capacity;
-  const KValue zero = b_.constant({sum_elem_, lanes_}, 0);
   const KValue rows = rows_ ? emit_.extent(rows_) : emit_.i64(1);
-  const KValue all = emit_.mul(rows, emit_.i64(width));
-  for_each(all, lanes_, [&](KValue at) { b_.store(sums_.object, at, zero); });
+  for_each(emit_.mul(rows, emit_.i64(width)), lanes_, body);
+}
+
+void ProductLowering::clear(kir::ObjectId sums) {
+  const KValue zero = b_.constant({sum_elem_, lanes_}, 0);
+  all_sums([&](KValue at) { b_.store(sums, at, zero); });
+}
+
+// A private array, which the products of a kernel share.
+kir::ObjectId ProductLowering::array(const char* name, Elem elem, int64_t size) {
+  std::string unique = name;
+  for (const kir::Object& o : b_.kernel().objects) {
+    if (o.name != unique) continue;
+    if (o.elem == elem && o.size == size)
+      return kir::ObjectId(static_cast<uint32_t>(&o - b_.kernel().objects.data()));
+    unique += "b";
+  }
+  return b_.add_object({.name = unique,
+                        .kind = kir::ObjectKind::Private,
+                        .elem = elem,
+                        .writable = true,
+                        .size = size});
 }
 
 void ProductLowering::part() {

@@ -12,7 +12,7 @@ namespace poot::codegen::lowering {
 
 class ProductLowering {
  public:
-  // `sums`: the array of the result, its last axis the columns. Keeps the references.
+  // `sums`: the array of the result, its last axis the columns. Keeps the emitter.
   ProductLowering(Emitter& emit, const tile::Inst& dot, const KeptTile& sums, tile::AxisId depth);
   void run();
 
@@ -35,8 +35,11 @@ class ProductLowering {
   // cpu_products.cpp
   void choose_sizes();
   std::optional<Source> source(tile::ValueId v, tile::AxisId across) const;
-  void clear_sums();
+  void parts(kir::ValueId from, kir::ValueId to, bool even);
   void part();
+  void all_sums(const std::function<void(kir::ValueId)>& body);
+  void clear(kir::ObjectId sums);
+  kir::ObjectId array(const char* name, kir::Elem elem, int64_t size);
   void strips(kir::ValueId column, int64_t vectors, kir::ValueId active);
   void block(const Block& at);
   Values right_vectors(const Block& at, kir::ValueId k, bool whole);
@@ -55,7 +58,7 @@ class ProductLowering {
   void pack_left_rows();
   void pack_left_columns();
   Values turned(tile::ValueId v, const Emitter::VectorAxis& at, tile::AxisId across,
-                kir::ValueId first);
+                kir::ValueId first, bool inside);
   kir::ValueId evaluate(tile::ValueId v, const Emitter::VectorAxis& at);
   kir::ValueId first_lanes(kir::ValueId count, uint16_t lanes);
   bool runs_along(tile::ValueId v, tile::AxisId axis) const;
@@ -63,7 +66,7 @@ class ProductLowering {
 
   Emitter& emit_;
   kir::KirBuilder& b_;
-  const KeptTile& sums_;
+  KeptTile sums_;
   tile::AxisId rows_, columns_, depth_;  // rows_: none if there is one row
   tile::ValueId left_, right_;
   kir::Elem elem_ = kir::Elem::F32, sum_elem_ = kir::Elem::F32;  // of panels and of sums

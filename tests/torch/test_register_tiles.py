@@ -1,0 +1,170 @@
+"""Products of many rows in tiles of registers: values, what precedes and follows them, plans and their reasons."""
+
+import pytest
+import torch
+from three_way import check, gradients
+
+import poot_torch
+
+F = torch.nn.functional
+FLOATS = [torch.float32, torch.bfloat16, torch.float16]
+UNIT = torch.cpu._is_amx_tile_supported()  # where bf16 and f16 are the library's
+
+
+@pytest.fixture(autouse=True)
+def inference():
+    with torch.no_grad():
+        yield
+
+
+def random(*shape, dtype=torch.float32, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def plan(fn, *args, **options):
+    torch._dynamo.reset()
+    torch.compile(fn, backend="poot", options={"strict": True, **options})(*args)
+    return poot_torch.last_report().to_json()["graphs"][0]
+
+
+def classes(graph):
+    return [c["class"] for c in graph["contractions"]]
+
+
+def followed(x, w):
+    return F.relu(F.linear(x, w))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("rows", [17, 24, 100, 257, 513])
+def test_sizes(dtype, rows):
+    def fn(xs, ws):
+        return [followed(x, w) for x, w in zip(xs, ws, strict=True)]
+
+    sizes = ((1, 64), (33, 70), (97, 129), (300, 32), (256, 96))
+    xs = [random(rows, inner, dtype=dtype) for inner, _ in sizes]
+    ws = [random(outer, inner, dtype=dtype, seed=1) for inner, outer in sizes]
+    check(fn, xs, ws, peer=False)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("turned_x", [False, True])
+@pytest.mark.parametrize("turned_w", [False, True])
+def test_orders_and_strides(dtype, turned_x, turned_w):
+    x = random(90, 75, dtype=dtype).t() if turned_x else random(75, 90, dtype=dtype)
+    w = random(200, 90, dtype=dtype, seed=1).t() if turned_w else random(90, 200, dtype=dtype, seed=1)
+
+    def fn(x, w):
+        return x @ w, -(x[5:, 3:80] @ w[3:80, 7:]), torch.sin(x[::2] @ w[:, 1::2])
+
+    check(fn, x, w, peer=False)
+
+
+def test_batches_of_rows():
+    def fn(x, y, w):
+        return F.linear(x, w).relu(), F.linear(y, w).transpose(1, 2).contiguous()
+
+    check(fn, random(3, 21, 64), random(21, 3, 64).transpose(0, 1), random(128, 64, seed=1))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_what_follows_is_fused_and_rounds_as_eager(dtype):
+    def fn(x, w, b, r):
+        y = F.linear(x, w, b)
+        return F.gelu(y) + r, F.relu(y)
+
+    args = random(2, 50, 64), random(192, 64, seed=1), random(192, seed=2), random(2, 50, 192, seed=3)
+    args = [a.to(dtype) for a in args]
+    check(fn, *args)
+    if dtype is torch.float32 or not UNIT:
+        graph = plan(fn, *args)
+        assert classes(graph) == ["generated"]
+        assert graph["dispatches_after"] == 1
+
+
+def test_what_precedes_is_fused_where_it_is_computed_once():
+    def fn(x, w, scale):
+        return x @ (w.float() * scale)
+
+    args = random(100, 64), torch.randint(-127, 128, (64, 128), dtype=torch.int8), random(128, seed=1).abs()
+    check(fn, *args)
+    graph = plan(fn, *args)
+    assert classes(graph) == ["generated"]
+    assert graph["dispatches_after"] == 1
+
+
+def test_gated_mlp():
+    def fn(x, gate, up, down):
+        return x + F.linear(F.silu(F.linear(x, gate)) * F.linear(x, up), down)
+
+    args = random(48, 96), random(160, 96, seed=1), random(160, 96, seed=2), random(96, 160, seed=3)
+    for dtype in FLOATS:
+        check(fn, *[a.to(dtype) for a in args])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_infinities_and_nans_stay_in_their_rows(dtype):
+    x, w = random(48, 65, dtype=dtype), random(70, 65, dtype=dtype, seed=1)
+    x[3, 5], x[40, 64], w[69, 0], w[1, 64] = float("inf"), float("nan"), float("-inf"), float("inf")
+    check(followed, x, w, judge=False)
+    check(lambda x, w: x.t() @ w.t(), x.t().contiguous(), w, judge=False)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_empty(dtype):
+    check(followed, random(40, 0, dtype=dtype), random(64, 0, dtype=dtype))
+    check(followed, random(0, 40, dtype=dtype), random(64, 40, dtype=dtype))
+    check(followed, random(40, 40, dtype=dtype), random(0, 40, dtype=dtype))
+
+
+def test_residual_updated_in_place():
+    def fn(x, w, r):
+        r.add_(F.linear(x, w))
+        return r * 2
+
+    check(fn, random(40, 64), random(64, 64, seed=1), random(40, 64, seed=2))
+    check(lambda x, w: x.add_(F.linear(x, w)), random(64, 64), random(64, 64, seed=1))
+
+
+def test_dynamic_sizes():
+    torch._dynamo.reset()
+    module = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU())
+    fn = torch.compile(module, backend="poot", dynamic=True, options={"strict": True})
+    for rows in (64, 33, 300, 2, 1):
+        x = random(rows, 64)
+        torch.testing.assert_close(fn(x), module(x))
+    check(torch.matmul, random(40, 48), random(48, 90), dynamic=True)
+
+
+def test_threads_do_not_change_a_bit():
+    x, w = random(300, 200), random(300, 200, seed=1)
+    torch._dynamo.reset()
+    fn = torch.compile(followed, backend="poot")
+    threads, results = torch.get_num_threads(), []
+    try:
+        for n in (1, 2, threads):
+            torch.set_num_threads(n)
+            results.append(fn(x, w))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+
+
+def test_long_sums_are_as_exact_as_eagers():
+    check(F.linear, random(64, 8000), random(64, 8000, seed=1), peer=False)
+
+
+def test_training():
+    def fn(x, w, b):
+        return torch.tanh(F.linear(x, w, b)).sum()
+
+    with torch.enable_grad():
+        args = [random(64, 96).requires_grad_(), random(80, 96, seed=1).requires_grad_()]
+        gradients(fn, *args, random(80, seed=2).requires_grad_())
+
+
+def test_report_says_which_plan_and_why():
+    graph = plan(lambda x, w, v: (x @ w, x.double() @ v), random(64, 64), random(64, 96), random(64, 96).double())
+    reasons = {c["class"]: c["reason"] for c in graph["contractions"]}
+    assert "estimated at" in reasons["generated"]
+    assert "products of this type" in reasons["library"]
