@@ -141,7 +141,8 @@ bool allow_matrix_unit() {
 std::string Target::key() const {
   return cpu + ";" + features + ";" + std::to_string(vector_bytes) + ";" +
          std::to_string(shared_bytes) + ";" + std::to_string(cores) + ";" +
-         std::to_string(cache_bytes) + (bf16_tiles ? ";tiles" : "");
+         std::to_string(cache_bytes) + (bf16_tiles ? ";tiles" : "") +
+         (dependent ? ";dependent" : "");
 }
 
 }  // namespace poot

@@ -1,6 +1,7 @@
 // Captures: launches and the host's own work on one stream become one graph. The host's work is
 // fixed in it; of each launch the node that the stream ended with right after it is kept, so that
 // replays patch its buffers as they do in graphs of launches alone.
+#include <algorithm>
 #include <utility>
 
 #include "runtime/cuda_current.h"
@@ -10,6 +11,12 @@
 
 namespace poot::runtime::cuda {
 namespace {
+
+constexpr uint32_t kOverlappedBlocks = 4;  // a multiprocessor
+
+uint64_t blocks(const CudaLaunch& l) {
+  return uint64_t{l.grid[0]} * l.grid[1] * l.grid[2];
+}
 
 void append(CudaRecording& to, const CudaRecording& from) {
   const auto words = static_cast<uint32_t>(to.words.size());
@@ -66,13 +73,29 @@ QueueState CudaDevice::queue() {
   return {reinterpret_cast<uint64_t>(stream), status != 0 || capturing != 0};
 }
 
+// A kernel that waits for `before`, the kernel right before it, may begin while that one ends: it
+// then takes the places of blocks that have ended. Behind large grids it would take them from
+// blocks that still work.
 GraphNode CudaDevice::queue_captured(const CudaLaunch& l, std::vector<uint64_t>& words,
-                                     Stream stream) {
+                                     Stream stream, const CudaLaunch* before) {
+  const uint64_t few = uint64_t{kOverlappedBlocks} * properties_.multiprocessors;
+  const bool early =
+      l.dependent && before && before->dependent && blocks(*before) <= few && blocks(l) <= few;
   size_t bytes = size_t{8} * l.words;
   void* extra[5] = {kParamBuffer, words.data() + l.first, kParamBytes, &bytes, kParamEnd};
-  driver_.check(driver_.launch(l.function, l.grid[0], l.grid[1], l.grid[2], l.threads, 1, 1, 0,
-                               stream, nullptr, extra),
-                "capturing a kernel");
+  LaunchAttribute attribute;
+  attribute.id = kProgrammaticSerialization;
+  attribute.value = 1;
+  LaunchConfig config;
+  std::copy(l.grid, l.grid + 3, config.grid);
+  config.block[0] = l.threads;
+  config.stream = stream;
+  config.attributes = &attribute;
+  config.count = 1;
+  const Status status = early ? driver_.launch_with(&config, l.function, nullptr, extra)
+                              : driver_.launch(l.function, l.grid[0], l.grid[1], l.grid[2],
+                                               l.threads, 1, 1, 0, stream, nullptr, extra);
+  driver_.check(status, "capturing a kernel");
   int state = 0;
   unsigned long long id = 0;
   Graph graph = nullptr;
@@ -103,16 +126,19 @@ std::unique_ptr<const Recording> CudaDevice::capture(std::span<const CaptureStep
     const std::unique_ptr<CaptureScope> scope = owner_->begin_capture(memory);
     StreamCapture captured(driver_, scope->stream());
     size_t next = 0, buffer = 0;
+    const CudaLaunch* before = nullptr;
     for (const CaptureStep& s : steps) {
       if (!s.recording) {
         s.work();
+        before = nullptr;
         continue;
       }
       for (size_t n = own(*this, *s.recording).launches.size(); n > 0; --n) {
         const CudaLaunch& l = r->launches[next++];
         for (uint32_t i = 0; i < l.buffers; ++i)
           g.words[l.first + i] = reinterpret_cast<uint64_t>(resolve(r->buffers[buffer++], slots));
-        g.nodes.push_back(queue_captured(l, g.words, scope->stream()));
+        g.nodes.push_back(queue_captured(l, g.words, scope->stream(), before));
+        before = &l;
       }
     }
     g.graph = captured.end();

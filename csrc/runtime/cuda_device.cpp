@@ -122,6 +122,7 @@ ModuleId CudaDevice::load(std::string_view bytes) {
                   "finding a kernel's entry");
     fresh->threads = parsed.threads;
     fresh->words = parsed.words;
+    fresh->dependent = parsed.dependent;
     known = std::move(fresh);
   }
   return tables_.add_module(known);
@@ -143,7 +144,7 @@ std::unique_ptr<CudaRecording> CudaDevice::make(std::span<const DeviceLaunch> la
     if (l.grid[1] > kShortGrid || l.grid[2] > kShortGrid)
       throw DeviceError("a grid exceeds 65535 blocks along its second or third axis");
     auto module = std::static_pointer_cast<const LoadedModule>(tables_.module(l.module));
-    CudaLaunch c{module->function, {}, module->threads, 0, 0, module->words};
+    CudaLaunch c{module->function, {}, module->threads, 0, 0, module->words, module->dependent};
     std::copy(l.grid, l.grid + 3, c.grid);
     c.buffers = static_cast<uint32_t>(l.buffers.size());
     c.first = static_cast<uint32_t>(r->words.size());

@@ -96,7 +96,8 @@ class CudaDevice final : public Device, public Capturer {
   void add_kernels(ReplayGraph& g, const CudaRecording& r, std::vector<uint64_t>& words);
   void instantiate(ReplayGraph& g);
   void take_status(CudaRecording& r);
-  GraphNode queue_captured(const CudaLaunch& launch, std::vector<uint64_t>& words, Stream stream);
+  GraphNode queue_captured(const CudaLaunch& launch, std::vector<uint64_t>& words, Stream stream,
+                           const CudaLaunch* before);
   bool take_fault(const CudaRecording& recording, Fault& fault);
   void forget(const CudaRecording& recording);
 

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include "support/env.h"
 #include "support/errors.h"
 
 namespace poot::runtime::cuda {
@@ -125,6 +126,7 @@ Target target_of(const Properties& p) {
   t.shared_bytes = p.shared_bytes;
   t.cores = p.multiprocessors;
   t.cache_bytes = p.l2_bytes;
+  t.dependent = t.clusters && env::flag(env::Var::POOT_DEPENDENT_LAUNCH);
   return t;
 }
 

@@ -34,6 +34,23 @@ struct KernelNode {
   Context context = nullptr;
 };
 
+// CUlaunchAttribute.
+struct alignas(8) LaunchAttribute {
+  int id = 0, unused = 0;
+  int value = 0;
+  char rest[60] = {};
+};
+inline constexpr int kProgrammaticSerialization = 6;  // its id
+
+// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  Stream stream = nullptr;
+  LaunchAttribute* attributes = nullptr;
+  unsigned count = 0;
+};
+
 // Values of `extra`: one buffer holds all parameters, in order.
 inline void* const kParamBuffer = reinterpret_cast<void*>(1);
 inline void* const kParamBytes = reinterpret_cast<void*>(2);

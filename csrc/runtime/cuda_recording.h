@@ -10,6 +10,7 @@ namespace poot::runtime::cuda {
 struct LoadedModule {
   Function function = nullptr;
   uint32_t threads = 0, words = 0;
+  bool dependent = false;
 };
 
 struct CudaLaunch {
@@ -18,6 +19,7 @@ struct CudaLaunch {
   uint32_t threads;
   uint32_t buffers;       // taken in order from the recording's
   uint32_t first, words;  // parameters: a stretch of the recording's words, buffers first
+  bool dependent;         // it may begin while a kernel before it ends
 };
 
 // Kernel nodes in a row, each behind the one before. The graph lives as long as what was made of

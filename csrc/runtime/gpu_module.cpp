@@ -39,6 +39,7 @@ std::string pack_gpu_module(const std::string& ptx, std::string_view cubin) {
   h.abi = program::kKernelAbiVersion;
   h.threads = static_cast<uint32_t>(std::strtoul(ptx.c_str() + threads + 9, nullptr, 10));
   h.words = static_cast<uint32_t>(count(ptx.substr(begin, end - begin), ".param "));
+  h.dependent = ptx.find("griddepcontrol.wait") != std::string::npos;
   h.code = cubin.empty() ? GpuCode::Ptx : GpuCode::Cubin;
   std::string body = ptx.substr(begin + kEntry.size(), open - begin - kEntry.size());
   body.push_back('\0');
@@ -66,7 +67,7 @@ GpuModule parse_gpu_module(std::string_view bytes) {
     throw InvalidGraph("module-C2", "body", "the hash does not match");
   if (h.name_bytes == 0 || h.name_bytes > body.size() || body[h.name_bytes - 1] != '\0')
     throw InvalidGraph("module-C1", "header", "it names no entry");
-  return {h.threads, h.words, h.code, body.data(), body.substr(h.name_bytes)};
+  return {h.threads, h.words, h.dependent != 0, h.code, body.data(), body.substr(h.name_bytes)};
 }
 
 }  // namespace poot::runtime

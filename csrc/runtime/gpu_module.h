@@ -1,4 +1,4 @@
-// A GPU kernel as it is kept and loaded, version 2: what a launch must know, then the code.
+// A GPU kernel as it is kept and loaded, version 3: what a launch must know, then the code.
 //
 //   GpuModuleHeader | name of the entry, a zero byte | code
 //
@@ -12,8 +12,8 @@
 
 namespace poot::runtime {
 
-inline constexpr char kGpuModuleMagic[8] = {'P', 'O', 'O', 'T', 'G', 'P', 'U', '2'};
-inline constexpr uint32_t kGpuModuleVersion = 2;
+inline constexpr char kGpuModuleMagic[8] = {'P', 'O', 'O', 'T', 'G', 'P', 'U', '3'};
+inline constexpr uint32_t kGpuModuleVersion = 3;
 
 enum class GpuCode : uint32_t { Ptx, Cubin };
 
@@ -27,11 +27,14 @@ struct GpuModuleHeader {
   uint32_t words;    // parameters of 8 bytes each: buffers, metadata, status
   GpuCode code;
   uint32_t name_bytes;  // the zero byte included
+  uint32_t dependent;   // 1: it waits for the kernel before it, and may begin earlier
+  uint32_t unused;
 };
-static_assert(sizeof(GpuModuleHeader) == 48);
+static_assert(sizeof(GpuModuleHeader) == 56);
 
 struct GpuModule {
   uint32_t threads = 0, words = 0;
+  bool dependent = false;
   GpuCode code = GpuCode::Ptx;
   const char* entry = nullptr;
   std::string_view bytes;  // PTX ends in a zero byte; points into what was parsed

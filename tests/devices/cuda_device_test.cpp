@@ -189,6 +189,9 @@ TEST(GpuModule, KnowsWhatALaunchNeeds) {
   EXPECT_STREQ(m.entry, "poot_entry");
   EXPECT_EQ(m.bytes, std::string_view(testing::add_meta_ptx().c_str(), m.bytes.size()));
   EXPECT_EQ(parse_gpu_module(pack_gpu_module(testing::add_meta_ptx(), "cubin")).bytes, "cubin");
+  EXPECT_FALSE(m.dependent);
+  const std::string waits = pack_gpu_module(testing::add_meta_ptx() + "// griddepcontrol.wait", {});
+  EXPECT_TRUE(parse_gpu_module(waits).dependent);
   EXPECT_THROW(pack_gpu_module("// nothing", {}), CompileError);
 }
 

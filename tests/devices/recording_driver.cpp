@@ -97,6 +97,22 @@ Status call(const char* member, const std::string& log, F&& body) {
   return 0;
 }
 
+Status launch(const char* member, Function f, const unsigned* grid, unsigned threads, Stream stream,
+              void** extra, const char* how) {
+  const auto words = words_of(extra);
+  const bool captured = state().captured && stream == RecordingDriver::kCaptureStream;
+  const std::string log =
+      (captured ? "capture" : "launch") + describe(grid, threads, words.size()) + how;
+  return call(member, log, [&] {
+    state().launched_in.push_back(current());
+    if (!captured) return run(grid, words);
+    KernelNode n;
+    n.function = f;
+    std::copy(grid, grid + 3, n.grid);
+    add_captured({n, words, {}});
+  });
+}
+
 int attribute(int number) {
   const int capability = state().driver->capability;
   switch (number) {
@@ -194,17 +210,12 @@ void fill_work(Driver& d) {
   d.launch = [](Function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned, unsigned,
                 unsigned, Stream stream, void**, void** extra) {
     const unsigned grid[3] = {gx, gy, gz};
-    const auto words = words_of(extra);
-    const bool captured = state().captured && stream == RecordingDriver::kCaptureStream;
-    return call("launch", (captured ? "capture" : "launch") + describe(grid, bx, words.size()),
-                [&] {
-                  state().launched_in.push_back(current());
-                  if (!captured) return run(grid, words);
-                  KernelNode n;
-                  n.function = f;
-                  std::copy(grid, grid + 3, n.grid);
-                  add_captured({n, words, {}});
-                });
+    return launch("launch", f, grid, bx, stream, extra, "");
+  };
+  d.launch_with = [](const LaunchConfig* c, Function f, void**, void** extra) {
+    const bool early = c->count == 1 && c->attributes->id == kProgrammaticSerialization &&
+                       c->attributes->value == 1;
+    return launch("launch_with", f, c->grid, c->block[0], c->stream, extra, early ? " early" : "");
   };
   d.event_create = [](EventHandle* e, unsigned) {
     return call("event_create", "", [&] { *e = fresh<EventHandle>(); });

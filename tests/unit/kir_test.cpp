@@ -118,6 +118,7 @@ TEST(KirVerify, StructuralRules) {
   EXPECT_EQ(constraint("kernel @k x86 meta=0 threads=1 {\narray %x private f32 0\n}"), "kir-C12");
   EXPECT_EQ(constraint("kernel @k ptx meta=0 threads=32 cluster=3 {\n}"), "kir-C12");
   EXPECT_EQ(constraint("kernel @k ptx meta=0 threads=16 cluster=2 {\n}"), "kir-C12");
+  EXPECT_EQ(constraint("kernel @k x86 meta=0 threads=1 dependent {\n}"), "kir-C12");
   EXPECT_EQ(constraint("kernel @k ptx meta=0 threads=32 cluster=2 {\nbuffer %y f32 out\n" + zero +
                        "%1 = constant 0x0 f32\nstore_peer %y[%0, %0, %1]\n}"),
             "kir-C7");

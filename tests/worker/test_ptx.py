@@ -100,6 +100,22 @@ def test_the_accesses_are_wide_and_the_arithmetic_is_exact(kernelc):
     assert ".visible .entry poot_rows(" in ptx and ptx.count(".param .u64 .ptr") == 5
 
 
+def test_a_dependent_kernel_waits_before_it_touches_memory(kernelc, ptxas, tmp_path):
+    rows = ROWS.replace("[%at8] bf16x8 align 16", "[%at8] bf16x8 align 16 nontemporal")
+    assert "ld.global.cs.nc" in kernelc(rows, target="sm_90a").stdout.decode()
+    ptx = kernelc(rows.replace("threads=128 {", "threads=128 dependent {"), target="sm_90a").stdout.decode()
+    lets, waits = ptx.index("griddepcontrol.launch_dependents;"), ptx.index("griddepcontrol.wait;")
+    accesses = [m.start() for m in re.finditer(r"\b(ld|st|atom|red)\.(?!param|shared)", ptx)]
+    assert lets < waits < min(accesses)
+    # Kernels before may still write buffers when this one begins; nobody writes the table.
+    assert re.findall(r"ld\.global[.\w]*\.nc[.\w]*", ptx) == ["ld.global.nc.b32"]
+    (tmp_path / "k.ptx").write_text(ptx)
+    command = [ptxas, "-arch=sm_90a", "-o", tmp_path / "k.cubin", tmp_path / "k.ptx"]
+    assembled = subprocess.run(command, capture_output=True, timeout=120)
+    assert assembled.returncode == 0, assembled.stderr.decode()
+    assert "griddepcontrol" not in kernelc(rows, target="sm_90a").stdout.decode()
+
+
 def test_a_buffer_that_may_alias_is_read_coherently(kernelc):
     ptx = kernelc(ROWS.replace("buffer %x f32", "buffer %x f32 alias"), target="sm_90a").stdout.decode()
     assert len(re.findall(r"ld\.global\.nc\.v4\.b32", ptx)) == 1

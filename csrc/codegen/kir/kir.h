@@ -148,6 +148,9 @@ struct Kernel {
   uint32_t meta_words = 0;
   uint32_t threads = 1;  // GPU: threads in a workgroup
   uint32_t cluster = 1;  // GPU: workgroups that run a block together
+  // GPU: the kernel may begin while the one before it runs, and waits for its end; one behind it
+  // may begin at once.
+  bool dependent = false;
   std::vector<Object> objects;
   std::vector<Type> types;  // of each value
   Block body;

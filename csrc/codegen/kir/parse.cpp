@@ -26,6 +26,7 @@ class Parser {
     k_.meta_words = header_number("meta");
     k_.threads = header_number("threads");
     if (lex_.at("cluster")) k_.cluster = header_number("cluster");
+    k_.dependent = lex_.accept("dependent");
     lex_.expect("{");
     while (declaration()) {
     }

@@ -31,6 +31,7 @@ class Printer {
     out_ = "kernel @" + k_.name + (k_.isa == Isa::X86 ? " x86" : " ptx") +
            " meta=" + std::to_string(k_.meta_words) + " threads=" + std::to_string(k_.threads);
     if (k_.cluster != 1) out_ += " cluster=" + std::to_string(k_.cluster);
+    if (k_.dependent) out_ += " dependent";
     out_ += " {\n";
     for (const Object& o : k_.objects) object(o);
     block(k_.body, 1);

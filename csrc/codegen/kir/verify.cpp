@@ -14,8 +14,8 @@
 // kir-C10  immediates are in range: constants fit, lanes exist, metadata words are declared
 // kir-C11  icmp takes integer predicates, fcmp float ones
 // kir-C12  names are distinct; arrays have 1..2^26 elements; a table's constants are as many as its
-//          size and fit its element; x86 has one thread and no workgroup arrays; a cluster has 1,
-//          2, 4 or 8 workgroups, of whole warps
+//          size and fit its element; x86 has one thread and no workgroup arrays and depends on no
+//          launch; a cluster has 1, 2, 4 or 8 workgroups, of whole warps
 // kir-C13  a constant index of a table lies inside it
 #include <algorithm>
 #include <bit>
@@ -65,6 +65,7 @@ class Verifier {
     }
     if (k_.threads < 1 || k_.threads > 1024 || (k_.isa == Isa::X86 && k_.threads != 1))
       report("kir-C12", "@" + k_.name, std::to_string(k_.threads) + " threads");
+    if (k_.dependent && k_.isa == Isa::X86) report("kir-C12", "@" + k_.name, "a dependent launch");
     const bool whole_warps = k_.isa == Isa::Ptx && k_.threads % 32 == 0;
     if (k_.cluster != 1 &&
         (!whole_warps || k_.cluster > kMaxCluster || !std::has_single_bit(k_.cluster)))

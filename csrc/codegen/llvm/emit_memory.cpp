@@ -130,8 +130,8 @@ llvm::Value* Emitter::guarded(Value* condition, const std::function<Value*()>& t
   return phi;
 }
 
-// LLVM has no cache operators for PTX. A load is of a buffer that nobody writes, so that it has no
-// effect and no order.
+// LLVM has no cache operators for PTX. A load is of a buffer that nobody writes while the kernel
+// runs, so that it has no effect and no order.
 llvm::Value* Emitter::load_around_cache(const kir::Inst& i) {
   llvm::Type* word = b_.getInt32Ty();
   auto* words = llvm::StructType::get(context_, {word, word, word, word});
@@ -164,7 +164,7 @@ bool Emitter::goes_around_cache(const kir::Inst& i, kir::Type t) const {
   const kir::Object& object = kernel_.objects[i.object.index];
   return features_.isa == Isa::Ptx && i.nontemporal && i.align == 16 &&
          t.lanes * kir::bit_width(t.elem) == 128 && object.kind == ObjectKind::Buffer &&
-         (i.op == Op::store || (!object.writable && object.noalias));
+         (i.op == Op::store || (!object.writable && object.noalias && !kernel_.dependent));
 }
 
 llvm::Value* Emitter::load(const kir::Inst& i) {

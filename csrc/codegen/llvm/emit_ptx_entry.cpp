@@ -5,10 +5,14 @@
 // NAME is the kernel's, since profilers show it.
 //
 // One workgroup, or a cluster of them, runs one block. A buffer that nobody writes is a noalias
-// readonly parameter, which lets LLVM use the non-coherent load path.
+// readonly parameter, which lets LLVM use the non-coherent load path. Not so in a dependent kernel:
+// kernels before it may write while it has begun. It lets the next one begin, then waits for what
+// is before it to end and be visible, before it touches memory; so whatever is before that has
+// ended too.
 #include <cctype>
 
 #include "codegen/llvm/emitter.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 namespace poot::codegen {
@@ -59,7 +63,7 @@ void Emitter::emit_ptx_entry() {
     const kir::Object& object = kernel_.objects[buffers[n]];
     llvm::Argument* a = function_->getArg(static_cast<unsigned>(n));
     a->setName("b" + std::to_string(n));
-    if (!object.writable && object.noalias) {
+    if (!object.writable && object.noalias && !kernel_.dependent) {
       a->addAttr(llvm::Attribute::NoAlias);
       a->addAttr(llvm::Attribute::ReadOnly);
     }
@@ -68,6 +72,7 @@ void Emitter::emit_ptx_entry() {
   for (uint32_t w = 0; w < kernel_.meta_words; ++w)
     meta_.push_back(function_->getArg(static_cast<unsigned>(buffers.size()) + w));
   status_ = function_->getArg(static_cast<unsigned>(params.size()) - 1);
+  if (kernel_.dependent) order_launches();
   auto special = [&](Intrinsic::ID id) {
     return b_.CreateZExt(b_.CreateIntrinsic(id, {}), b_.getInt64Ty());
   };
@@ -83,6 +88,13 @@ void Emitter::emit_ptx_entry() {
   }
   emit_block(kernel_.body);
   b_.CreateRetVoid();
+}
+
+// Instructions that LLVM has intrinsics for, but without the effect on memory.
+void Emitter::order_launches() {
+  llvm::FunctionType* plain = llvm::FunctionType::get(b_.getVoidTy(), false);
+  for (const char* text : {"griddepcontrol.launch_dependents;", "griddepcontrol.wait;"})
+    b_.CreateCall(llvm::InlineAsm::get(plain, text, "~{memory}", /*hasSideEffects=*/true));
 }
 
 // A value of any width through a 32-bit exchange: narrow ones widened, 64-bit ones in two halves,

@@ -45,6 +45,7 @@ class Emitter {
   // emit_x86_entry.cpp, emit_ptx_entry.cpp
   void emit_x86_entry();
   void emit_ptx_entry();
+  void order_launches();
   bool emit_workgroup(const kir::Inst& i);
   Value* exchange(const kir::Inst& i, llvm::Intrinsic::ID id);
   llvm::Value* approximate_tanh(llvm::Value* v);

@@ -27,6 +27,7 @@ BlockLowering::BlockLowering(const tile::Program& program, const Target& target)
     : facts_(program), target_(target), emit_(facts_, kernel_, target) {
   kernel_.name = program.name;
   kernel_.isa = target.isa;
+  kernel_.dependent = target.dependent;
   kernel_.meta_words = static_cast<uint32_t>(program.meta.size());
   for (const tile::Buffer& buffer : program.buffers) {
     kir::Object o;
