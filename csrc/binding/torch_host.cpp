@@ -123,6 +123,16 @@ void TorchHost::library_call_owned(program::LibraryOp op,
     call_library(op, inputs, outs, ints, floats, device_);
 }
 
+bool TorchHost::lend(const std::shared_ptr<runtime::CallMemory>& memory) {
+  if (!device_.is_cpu()) return false;
+  lend_to_libraries(memory);
+  return true;
+}
+
+bool TorchHost::settle(const std::shared_ptr<runtime::CallMemory>& memory) noexcept {
+  return settle_with_libraries(memory);
+}
+
 void TorchHost::opaque_call(uint32_t call, std::span<const runtime::TensorRef> inputs,
                             std::span<const int64_t> symbols, std::span<runtime::HostTensor> outs) {
   std::vector<at::Tensor> tensors;

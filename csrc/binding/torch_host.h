@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "binding/launch_ranges.h"
+#include "binding/library_memory.h"
 #include "binding/opaque_table.h"
 #include "binding/packed_weights.h"
 #include "runtime/host_services.h"
@@ -32,7 +33,9 @@ class TorchHost : public runtime::HostServices {
   // transients on the CPU come from the process's pool.
   TorchHost(std::shared_ptr<OpaqueTable> calls, const program::Program& program, c10::Device device,
             bool pooled)
-      : calls_(std::move(calls)), device_(device), pooled_(pooled), packed_(program) {}
+      : calls_(std::move(calls)), device_(device), pooled_(pooled), packed_(program) {
+    if (device.is_cpu()) install_library_memory();
+  }
   PackedWeights& packed_weights() { return packed_; }
   void* allocate(size_t bytes) override;
   void free(void* p) override;
@@ -47,6 +50,8 @@ class TorchHost : public runtime::HostServices {
                           std::span<const double> floats) override;
   void opaque_call(uint32_t call, std::span<const runtime::TensorRef> inputs,
                    std::span<const int64_t> symbols, std::span<runtime::HostTensor> outs) override;
+  bool lend(const std::shared_ptr<runtime::CallMemory>& memory) override;
+  bool settle(const std::shared_ptr<runtime::CallMemory>& memory) noexcept override;
   runtime::Watch watched() const override { return ranges_.watched(); }
   std::shared_ptr<void> announce(const program::Program& program, std::span<const int64_t> symbols,
                                  uint32_t first, uint32_t count) override {

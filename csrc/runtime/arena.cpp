@@ -19,8 +19,6 @@
 namespace poot::runtime {
 namespace {
 
-constexpr uint64_t kAlign = 64;
-
 constexpr uint64_t kNowhere = ~uint64_t{0};
 constexpr size_t kFewRanges = 2048;
 
@@ -80,10 +78,6 @@ class FreeBlocks {
   uint64_t end_ = 0;
 };
 
-uint64_t padded(uint64_t bytes) {
-  return (bytes + kAlign - 1) / kAlign * kAlign;
-}
-
 // Places those of `order` (by first launch) that fit below `limit` and end before `until`; returns
 // the others. `bytes` becomes how much is used.
 std::vector<uint32_t> scan(std::span<const LiveRange> ranges, const std::vector<uint32_t>& order,
@@ -95,11 +89,11 @@ std::vector<uint32_t> scan(std::span<const LiveRange> ranges, const std::vector<
   for (uint32_t r : order) {
     while (!live.empty() && live.begin()->first < ranges[r].first) {
       const uint32_t dead = live.begin()->second;
-      blocks.give(layout.offsets[dead], padded(ranges[dead].bytes));
+      blocks.give(layout.offsets[dead], padded_arena_bytes(ranges[dead].bytes));
       live.erase(live.begin());
     }
     const uint64_t offset =
-        ranges[r].last < until ? blocks.take(padded(ranges[r].bytes)) : kNowhere;
+        ranges[r].last < until ? blocks.take(padded_arena_bytes(ranges[r].bytes)) : kNowhere;
     if (offset == kNowhere) {
       left.push_back(r);
       continue;
@@ -116,8 +110,8 @@ std::vector<uint32_t> scan(std::span<const LiveRange> ranges, const std::vector<
 uint64_t most_at_once(std::span<const LiveRange> ranges, const std::vector<uint32_t>& order) {
   std::map<uint32_t, int64_t> change;
   for (const uint32_t r : order) {
-    change[ranges[r].first] += static_cast<int64_t>(padded(ranges[r].bytes));
-    change[ranges[r].last + 1] -= static_cast<int64_t>(padded(ranges[r].bytes));
+    change[ranges[r].first] += static_cast<int64_t>(padded_arena_bytes(ranges[r].bytes));
+    change[ranges[r].last + 1] -= static_cast<int64_t>(padded_arena_bytes(ranges[r].bytes));
   }
   int64_t live = 0, most = 0;
   for (const auto& [launch, bytes] : change) most = std::max(most, live += bytes);
@@ -153,10 +147,10 @@ void place_largest_first(std::span<const LiveRange> ranges, std::vector<uint32_t
       const LiveRange& other = ranges[order[j]];
       if (other.first > r.last || r.first > other.last) continue;
       const uint64_t at = offsets[order[j]];
-      taken.emplace_back(at, at + padded(other.bytes));
+      taken.emplace_back(at, at + padded_arena_bytes(other.bytes));
     }
-    offsets[order[i]] = smallest_gap(taken, padded(r.bytes));
-    bytes = std::max(bytes, offsets[order[i]] + padded(r.bytes));
+    offsets[order[i]] = smallest_gap(taken, padded_arena_bytes(r.bytes));
+    bytes = std::max(bytes, offsets[order[i]] + padded_arena_bytes(r.bytes));
     if (bytes >= layout.bytes) return;
   }
   for (const uint32_t r : order) layout.offsets[r] = offsets[r];

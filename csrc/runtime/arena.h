@@ -19,6 +19,11 @@ struct Loan {
 };
 inline constexpr uint32_t kNoLoan = ~uint32_t{0};
 
+// What a range of `bytes` takes.
+constexpr uint64_t padded_arena_bytes(uint64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
 struct ArenaLayout {
   std::vector<uint64_t> offsets;  // of each range, 64-byte aligned
   std::vector<uint32_t> loans;    // that the range lies in, or kNoLoan: in the block

@@ -50,6 +50,12 @@ class ArenaPool {
       return *this;
     }
     Address data() const { return arena_.data; }
+    // The arena stays allocated for good; the lease is of nothing, or of another one.
+    void leave() noexcept { arena_ = {}; }
+    void leave_for(uint64_t bytes) {
+      leave();
+      arena_ = pool_->take(bytes);
+    }
 
    private:
     ArenaPool* pool_ = nullptr;

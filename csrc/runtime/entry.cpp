@@ -191,6 +191,15 @@ void bind_steps(Entry& e, const program::Program& p, Device& device,
 
 }  // namespace
 
+uint64_t extent_bytes(const BoundView& view) {
+  int64_t elems = 1;
+  for (size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.sizes[d] == 0) return 0;
+    elems += (view.sizes[d] - 1) * view.strides[d];
+  }
+  return static_cast<uint64_t>(elems) * static_cast<uint64_t>(byte_size(view.dtype));
+}
+
 void bind_entry(Entry& entry, const program::Program& program, Device& device,
                 std::span<const ModuleId> modules, std::vector<int64_t> symbols,
                 const std::vector<bool>& donated, bool apart) {
@@ -198,8 +207,11 @@ void bind_entry(Entry& entry, const program::Program& program, Device& device,
   bind_buffers(entry, program);
   bind_views(entry, program);
   bind_results(entry, program);
-  const uint32_t split = place_buffers(entry, program, device.facts().host_memory, donated);
-  bind_steps(entry, program, device, modules, split, apart);
+  Placement placement = place_buffers(entry, program, device.facts().host_memory, donated);
+  bind_steps(entry, program, device, modules, placement.split, apart);
+  auto gaps = placement.gaps.begin();
+  for (BoundCall& call : entry.calls)
+    if (call.library && gaps != placement.gaps.end()) call.gaps = std::move(*gaps++);
 }
 
 }  // namespace poot::runtime

@@ -16,10 +16,12 @@ inline constexpr uint32_t kAbsent = ~uint32_t{0};
 
 struct BoundBuffer {
   program::BufferClass cls;
-  uint32_t index = 0;         // Input: argument
-  uint64_t bytes = 0;         // Input: zero if the tensor is empty
-  uint64_t arena_offset = 0;  // Arena: in its arena, or in the Output that lends its memory
-  uint32_t lender = kAbsent;  // Arena: that Output's number
+  uint32_t index = 0;  // Input: argument
+  uint64_t bytes = 0;  // Input: zero if the tensor is empty
+  // Arena, and Owned where `placed`: in its arena, or in the Output that lends its memory.
+  uint64_t arena_offset = 0;
+  uint32_t lender = kAbsent;  // that Output's number
+  bool placed = false;        // Owned: memory is planned that the host's library may put it in
   bool early = false;         // Arena: in the early one
   bool late = false;          // Output: has memory from the late step on
   // Arena, Output: has memory of its own from its first launch on, an Arena to its last. Input: is
@@ -35,6 +37,15 @@ struct BoundView {
   std::vector<int64_t> sizes, strides;
 };
 
+// Bytes from the first element to the last; none if it is empty.
+uint64_t extent_bytes(const BoundView& view);
+
+// Memory that nothing uses during one call.
+struct BoundGap {
+  uint32_t lender = kAbsent;  // in that Output, or in the arena
+  uint64_t offset = 0, bytes = 0;
+};
+
 struct BoundCall {
   bool library = true;
   program::LibraryOp op{};
@@ -42,6 +53,7 @@ struct BoundCall {
   bool owned = false;            // results live in memory that the host returns
   std::vector<uint32_t> inputs;  // view indices; kAbsent for an absent operand
   std::vector<uint32_t> outs;
+  std::vector<BoundGap> gaps;  // for the library's own allocations
   const std::vector<int64_t>* ints = nullptr;
   const std::vector<double>* floats = nullptr;
 };

@@ -2,6 +2,7 @@
 // the steps in order, or stretches of them that were captured, hand out the results.
 #include "runtime/executor.h"
 
+#include <atomic>
 #include <list>
 #include <optional>
 #include <utility>
@@ -55,6 +56,7 @@ struct Executor::Impl {
   std::unique_ptr<ArgBinder> binder;
   mutable std::mutex mutex;
   std::list<std::shared_ptr<Kept>> entries;  // most recently used first
+  std::atomic<bool> lends{true};             // until a library keeps memory that was lent to it
 
   Impl(program::Program p, std::vector<ModuleId> m, HostServices& h, Device* d, Capturer* c,
        std::vector<bool> given = {})
@@ -146,7 +148,8 @@ void Executor::run(std::span<const CallArg> args, std::span<CallResult> results,
   const std::shared_ptr<Kept> kept = impl_->find(std::move(symbols));
   const Watch watch = impl_->host.watched();
   const Entry& entry = watch == Watch::Launches ? impl_->apart(*kept) : kept->entry;
-  Run run(p, entry, impl_->host, impl_->device, impl_->constants, caller, watch != Watch::Nothing);
+  Run run(p, entry, impl_->host, impl_->device, impl_->constants, caller, watch != Watch::Nothing,
+          impl_->lends);
   Captures::Turn captured;
   if (kept->captures && watch != Watch::Launches) captured = kept->captures->begin(args);
   CallArenas fresh;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "program/program.h"
+#include "runtime/call_memory.h"
 #include "support/dtype.h"
 
 namespace poot::runtime {
@@ -62,6 +63,12 @@ class HostServices {
   // and never memory that an input owns.
   virtual void opaque_call(uint32_t call, std::span<const TensorRef> inputs,
                            std::span<const int64_t> symbols, std::span<HostTensor> outs) = 0;
+  // From now on, what libraries allocate in this thread may come from `memory`. False: the host
+  // cannot, and settle() is not called.
+  virtual bool lend(const std::shared_ptr<CallMemory>& /*memory*/) { return false; }
+  // Ends it. False if something taken is still in use: the host then keeps `memory` for good, and
+  // what was lent must never be used again.
+  virtual bool settle(const std::shared_ptr<CallMemory>& /*memory*/) noexcept { return true; }
   // Asked once a call, and quick.
   virtual Watch watched() const { return Watch::Nothing; }
   // Where watched: `count` launches of the program, from number `first`, run until what is returned

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/arena.h"
+#include "runtime/arena_gaps.h"
 #include "runtime/arena_split.h"
 
 namespace poot::runtime {
@@ -10,6 +11,7 @@ namespace {
 
 using program::BufferClass;
 
+constexpr uint64_t kLeastGap = 512;
 constexpr uint64_t kLarge = 64 << 10;  // worth lending, or memory of its own
 constexpr uint64_t kWorth = 1 << 20;   // bytes that own memory saves at least
 constexpr uint64_t kWorthPart = 8;     // and this part of all
@@ -36,29 +38,73 @@ Memory memory_of(const Entry& e, const program::Program& p) {
   return m;
 }
 
+// What library calls return takes part, but for what results view: those must lie in memory of
+// their own.
+void add_library_results(Entry& e, const program::Program& p, Memory& m) {
+  for (const program::Segment& segment : p.segments)
+    for (const program::Launch& launch : segment.launches) {
+      const auto* l = std::get_if<program::LibraryLaunch>(&launch.body);
+      if (!l) continue;
+      for (const program::ViewId out : l->outs) {
+        const BoundView& v = e.views[out.index];
+        BoundBuffer& b = e.buffers[v.buffer];
+        if (b.cls != BufferClass::Owned || e.keep[v.buffer] || b.bytes == 0) continue;
+        if (v.byte_offset != 0 || extent_bytes(v) != b.bytes || b.placed) continue;
+        b.placed = true;
+        m.ranges.push_back({b.bytes, p.buffers[v.buffer].first, p.buffers[v.buffer].last});
+        m.transients.push_back(v.buffer);
+      }
+    }
+}
+
 uint32_t launches_of(const program::Program& p) {
   size_t n = 0;
   for (const program::Segment& s : p.segments) n += s.launches.size();
   return static_cast<uint32_t>(n);
 }
 
-void lend(Entry& e, const Memory& m) {
+// What lends, and where transients came to lie.
+struct Lent {
+  ArenaLayout layout;
   std::vector<Loan> loans;
-  std::vector<uint32_t> lenders;
+  std::vector<uint32_t> lenders;  // by loan: the Output
+  uint32_t lender(uint32_t loan) const { return loan == kNoLoan ? kAbsent : lenders[loan]; }
+};
+
+Lent lend(Entry& e, const Memory& m) {
+  Lent lent;
   for (size_t i = 0; i < m.results.size(); ++i) {
     if (m.results[i].bytes < kLarge) continue;
-    loans.push_back({m.results[i].bytes, m.results[i].first});
-    lenders.push_back(m.outputs[i]);
+    lent.loans.push_back({m.results[i].bytes, m.results[i].first});
+    lent.lenders.push_back(m.outputs[i]);
   }
-  const ArenaLayout layout = pack_arena(m.ranges, loans);
+  lent.layout = pack_arena(m.ranges, lent.loans);
   for (size_t i = 0; i < m.transients.size(); ++i) {
     BoundBuffer& b = e.buffers[m.transients[i]];
-    b.arena_offset = layout.offsets[i];
-    if (layout.loans[i] == kNoLoan) continue;
-    b.lender = lenders[layout.loans[i]];
-    e.lent.push_back(m.transients[i]);
+    b.arena_offset = lent.layout.offsets[i];
+    b.lender = lent.lender(lent.layout.loans[i]);
+    if (b.lender != kAbsent && b.cls == BufferClass::Arena) e.lent.push_back(m.transients[i]);
   }
-  e.arena_bytes = layout.bytes;
+  e.arena_bytes = lent.layout.bytes;
+  return lent;
+}
+
+// By library call: what the layout leaves free while it runs.
+std::vector<std::vector<BoundGap>> gaps_of(const program::Program& p, const Memory& m,
+                                           const Lent& lent) {
+  std::vector<uint32_t> calls;
+  uint32_t number = 0;
+  for (const program::Segment& segment : p.segments)
+    for (const program::Launch& launch : segment.launches) {
+      if (std::holds_alternative<program::LibraryLaunch>(launch.body)) calls.push_back(number);
+      ++number;
+    }
+  std::vector<std::vector<BoundGap>> out;
+  for (const auto& gaps : arena_gaps(lent.layout, m.ranges, lent.loans, calls, kLeastGap)) {
+    out.emplace_back();
+    for (const ArenaGap& g : gaps) out.back().push_back({lent.lender(g.loan), g.offset, g.bytes});
+  }
+  return out;
 }
 
 uint32_t split(Entry& e, const Memory& m) {
@@ -95,7 +141,7 @@ uint64_t own_peak(const Entry& e, const program::Program& p, const std::vector<b
   for (size_t b = 0; b < e.buffers.size(); ++b) {
     const BoundBuffer& buffer = e.buffers[b];
     const bool large = buffer.bytes >= kLarge;
-    if (buffer.cls == BufferClass::Arena && large)
+    if ((buffer.cls == BufferClass::Arena && large) || buffer.placed)
       lives(buffer.bytes, p.buffers[b].first, p.buffers[b].last);
     if (buffer.cls == BufferClass::Output) lives(buffer.bytes, large ? p.buffers[b].first : 0, end);
     if (buffer.cls == BufferClass::Input && donated[buffer.index])
@@ -113,7 +159,7 @@ bool own(Entry& e, const program::Program& p, const Memory& m, const std::vector
   std::vector<LiveRange> small;
   std::vector<uint32_t> buffers;
   for (size_t i = 0; i < m.ranges.size(); ++i) {
-    if (m.ranges[i].bytes >= kLarge) continue;
+    if (m.ranges[i].bytes >= kLarge || e.buffers[m.transients[i]].placed) continue;
     small.push_back(m.ranges[i]);
     buffers.push_back(m.transients[i]);
   }
@@ -132,6 +178,7 @@ bool own(Entry& e, const program::Program& p, const Memory& m, const std::vector
   }
   for (size_t b = 0; b < e.buffers.size(); ++b) {
     const BufferClass c = e.buffers[b].cls;
+    e.buffers[b].placed = false;  // libraries return memory of their own as well
     const bool ours = c == BufferClass::Arena || c == BufferClass::Output;
     const bool given = c == BufferClass::Input && !e.keep[b];
     e.buffers[b].own = (ours || given) && e.buffers[b].bytes >= kLarge;
@@ -141,13 +188,14 @@ bool own(Entry& e, const program::Program& p, const Memory& m, const std::vector
 
 }  // namespace
 
-uint32_t place_buffers(Entry& entry, const program::Program& program, bool host_memory,
-                       const std::vector<bool>& donated) {
-  const Memory m = memory_of(entry, program);
-  if (!host_memory) return split(entry, m);
-  lend(entry, m);
-  own(entry, program, m, donated);
-  return kNoSplit;
+Placement place_buffers(Entry& entry, const program::Program& program, bool host_memory,
+                        const std::vector<bool>& donated) {
+  Memory m = memory_of(entry, program);
+  if (!host_memory) return {split(entry, m), {}};
+  add_library_results(entry, program, m);
+  const Lent lent = lend(entry, m);
+  if (own(entry, program, m, donated)) return {};
+  return {kNoSplit, gaps_of(program, m, lent)};
 }
 
 }  // namespace poot::runtime

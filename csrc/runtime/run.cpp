@@ -15,6 +15,7 @@ void Run::allocate(uint32_t buffer) {
 
 void Run::place_buffers(std::span<const CallArg> args, CallArenas& arenas, bool keep) {
   early_ = keep ? nullptr : &arenas.early;
+  arena_ = &arenas.rest;
   base_.resize(entry_.buffers.size());
   owned_.resize(entry_.buffers.size());
   for (size_t b = 0; b < base_.size(); ++b) {
@@ -99,27 +100,43 @@ void Run::release(const BoundStep& step) {
 }
 
 void Run::run_call(const BoundCall& call) {
-  inputs_.clear();
-  for (uint32_t v : call.inputs) inputs_.push_back(v == kAbsent ? TensorRef{} : ref(v));
-  if (!call.owned) {
-    outs_.clear();
-    for (uint32_t v : call.outs) outs_.push_back(ref(v));
-    host_.library_call(call.op, inputs_, outs_, *call.ints, *call.floats);
+  set_operands(call);
+  if (lending(call)) {
+    run_lending(call);
     return;
   }
+  call_host(call);
+  if (call.owned)
+    for (size_t i = 0; i < call.outs.size(); ++i) take_result(call, i);
+}
+
+void Run::set_operands(const BoundCall& call) {
+  inputs_.clear();
+  for (uint32_t v : call.inputs) inputs_.push_back(v == kAbsent ? TensorRef{} : ref(v));
+  outs_.clear();
   results_.clear();
-  for (uint32_t v : call.outs)
-    results_.push_back(
-        {nullptr, nullptr, entry_.views[v].sizes, entry_.views[v].strides, entry_.views[v].dtype});
-  if (call.library)
+  for (uint32_t v : call.outs) {
+    if (call.owned)
+      results_.push_back({nullptr, nullptr, entry_.views[v].sizes, entry_.views[v].strides,
+                          entry_.views[v].dtype});
+    else
+      outs_.push_back(ref(v));
+  }
+}
+
+void Run::call_host(const BoundCall& call) {
+  if (!call.owned)
+    host_.library_call(call.op, inputs_, outs_, *call.ints, *call.floats);
+  else if (call.library)
     host_.library_call_owned(call.op, inputs_, results_, *call.ints, *call.floats);
   else
     host_.opaque_call(call.opaque, inputs_, entry_.symbols, results_);
-  for (size_t i = 0; i < call.outs.size(); ++i) {
-    const uint32_t b = entry_.views[call.outs[i]].buffer;
-    base_[b] = static_cast<char*>(results_[i].data);
-    owned_[b] = std::move(results_[i]);
-  }
+}
+
+void Run::take_result(const BoundCall& call, size_t i) {
+  const uint32_t b = entry_.views[call.outs[i]].buffer;
+  base_[b] = static_cast<char*>(results_[i].data);
+  owned_[b] = std::move(results_[i]);
 }
 
 HostTensor Run::result(uint32_t view) const {

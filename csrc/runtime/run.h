@@ -1,6 +1,7 @@
 // One run of an entry: the addresses of its buffers, and its steps.
 #pragma once
 
+#include <atomic>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,16 +16,18 @@ namespace poot::runtime {
 class Run {
  public:
   // `constants`: addresses by buffer; empty where the device reads the program's own. `caller`, if
-  // any, gives arguments up. `watched`: steps are announced.
+  // any, gives arguments up. `watched`: steps are announced. `lends`: library calls may use free
+  // memory of the run; becomes false where a library kept some of it.
   Run(const program::Program& program, const Entry& entry, HostServices& host, Device& device,
-      std::span<const Address> constants, Caller* caller, bool watched)
+      std::span<const Address> constants, Caller* caller, bool watched, std::atomic<bool>& lends)
       : program_(program),
         entry_(entry),
         host_(host),
         device_(device),
         constants_(constants),
         caller_(caller),
-        watched_(watched) {}
+        watched_(watched),
+        lends_(lends) {}
 
   // `arenas` outlive the run; `keep`: the early one is not given back.
   void place_buffers(std::span<const CallArg> args, CallArenas& arenas, bool keep = false);
@@ -50,6 +53,19 @@ class Run {
   void run_step(const BoundStep& step);
   void allocate(uint32_t buffer);
   TensorRef ref(uint32_t view) const;
+  // A call of the host: its operands, the call itself, what it returned.
+  void set_operands(const BoundCall& call);
+  void call_host(const BoundCall& call);
+  void take_result(const BoundCall& call, size_t i);
+  // The same with memory of the run for the library (run_lending.cpp).
+  bool lending(const BoundCall& call) const;
+  void run_lending(const BoundCall& call);
+  Address lent_address(uint32_t lender, uint64_t offset) const;
+  void offer(const BoundCall& call);
+  void take_results(const BoundCall& call);
+  bool is_lender(uint32_t output) const;
+  void leave_lent();
+  void move_from_lent();
 
   const program::Program& program_;
   const Entry& entry_;
@@ -62,6 +78,9 @@ class Run {
   std::vector<HostTensor> owned_;
   ArenaPool::Lease* early_ = nullptr;  // to be given back
   bool late_ = false;                  // the late step was reached
+  ArenaPool::Lease* arena_ = nullptr;
+  std::atomic<bool>& lends_;
+  std::shared_ptr<CallMemory> lent_;
   std::vector<TensorRef> inputs_, outs_;
   std::vector<HostTensor> results_;
 };
