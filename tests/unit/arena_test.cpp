@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <numeric>
 #include <random>
+
+#include "runtime/arena_gaps.h"
 
 namespace poot::runtime {
 namespace {
@@ -49,6 +53,38 @@ TEST(Arena, ALateResultHoldsTheTransientsBeforeIt) {
   EXPECT_EQ(pack_arena(ranges).bytes, 600 * kKiB);
 }
 
+// Each byte of a launch belongs to a range that lives, or to a gap, or is too little to be one.
+void expect_gaps(const std::vector<LiveRange>& ranges, const std::vector<Loan>& loans,
+                 const ArenaLayout& layout, uint64_t least) {
+  std::vector<uint32_t> launches(30);
+  std::iota(launches.begin(), launches.end(), 0u);
+  const auto gaps = arena_gaps(layout, ranges, loans, launches, least);
+  for (const uint32_t launch : launches) {
+    std::map<uint32_t, std::vector<int>> bytes;  // by loan: how often each is used
+    bytes[kNoLoan].resize(layout.bytes);
+    for (uint32_t l = 0; l < loans.size(); ++l)
+      if (loans[l].until > launch) bytes[l].resize(loans[l].bytes);
+    for (size_t r = 0; r < ranges.size(); ++r) {
+      if (ranges[r].first > launch || ranges[r].last < launch) continue;
+      for (uint64_t b = 0; b < ranges[r].bytes; ++b)
+        ++bytes.at(layout.loans[r])[layout.offsets[r] + b];
+    }
+    for (const ArenaGap& g : gaps[launch]) {
+      EXPECT_EQ(g.offset % 64, 0u);
+      EXPECT_GE(g.bytes, least);
+      for (uint64_t b = 0; b < g.bytes; ++b) ++bytes.at(g.loan).at(g.offset + b);
+    }
+    for (const auto& [loan, used] : bytes) {
+      uint64_t free = 0;
+      for (const int n : used) {
+        EXPECT_LE(n, 1) << "launch " << launch;
+        free = n ? 0 : free + 1;
+        ASSERT_LT(free, least + 64) << "launch " << launch << ": a gap was missed";
+      }
+    }
+  }
+}
+
 TEST(Arena, RandomRangesNeverMeet) {
   std::mt19937 random(7);
   auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
@@ -63,6 +99,7 @@ TEST(Arena, RandomRangesNeverMeet) {
     for (Loan& l : loans) l = {below(20000), below(26)};
     const ArenaLayout layout = pack_arena(ranges, loans);
     expect_apart(ranges, loans, layout);
+    if (round < 40) expect_gaps(ranges, loans, layout, 1 + below(500));
   }
 }
 
