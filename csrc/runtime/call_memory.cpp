@@ -1,5 +1,5 @@
-// A library call makes few allocations, so everything is searched in plain vectors. The smallest gap
-// that fits is taken; neighbours merge again when they come back.
+// A library call makes few allocations, so everything is searched in plain vectors. The smallest
+// gap that fits is taken; neighbours merge again when they come back.
 
 #include "runtime/call_memory.h"
 
@@ -53,8 +53,7 @@ void* CallMemory::take_gap(uint64_t bytes) {
   for (auto it = gaps_.begin(); it != gaps_.end(); ++it)
     if (it->bytes >= bytes && (best == gaps_.end() || it->bytes < best->bytes)) best = it;
   if (best == gaps_.end()) return nullptr;
-  const Block block{best->data,
-                    std::min(best->bytes, (bytes + kAlign - 1) / kAlign * kAlign)};
+  const Block block{best->data, std::min(best->bytes, (bytes + kAlign - 1) / kAlign * kAlign)};
   best->data += block.bytes;
   best->bytes -= block.bytes;
   if (best->bytes == 0) gaps_.erase(best);
@@ -106,9 +105,9 @@ bool CallMemory::holds(const void* p) const {
 
 size_t CallMemory::taken() const {
   const std::lock_guard lock(mutex_);
-  return taken_.size() + static_cast<size_t>(std::count_if(
-                             places_.begin(), places_.end(),
-                             [](const Place& p) { return p.taken && p.data; }));
+  return taken_.size() +
+         static_cast<size_t>(std::count_if(places_.begin(), places_.end(),
+                                           [](const Place& p) { return p.taken && p.data; }));
 }
 
 }  // namespace poot::runtime

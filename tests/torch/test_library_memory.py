@@ -1,4 +1,4 @@
-"""Library calls allocate from the memory of the run: results stay right, and what a caller or a library keeps is its own."""
+"""Library calls allocate from the run: results stay right, and what a caller or a library keeps is its own."""
 
 import threading
 

@@ -65,9 +65,9 @@ class LendingHost : public CountingHost {
 };
 
 program::Launch convolution(uint32_t in, uint32_t out) {
-  return {program::LibraryLaunch{
-              program::LibraryOp::convolution, {ViewId(in)}, {ViewId(out)}, {}, {}},
-          {}};
+  return {
+      program::LibraryLaunch{program::LibraryOp::convolution, {ViewId(in)}, {ViewId(out)}, {}, {}},
+      {}};
 }
 
 program::View vector_in(uint32_t b) {
@@ -179,8 +179,7 @@ TEST_P(LendingTest, MemoryThatALibraryKeepsIsLeftToIt) {
   Vector x(GetParam());
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(call(*e, x), expected(GetParam()));
-    for (const HostTensor& t : kept)
-      std::memset(t.data, 0xaa, static_cast<size_t>(GetParam()) * 4);
+    for (const HostTensor& t : kept) std::memset(t.data, 0xaa, static_cast<size_t>(GetParam()) * 4);
   }
   EXPECT_EQ(host_.loans, 1) << "the program lends no more";
   EXPECT_EQ(LendingHost::left_behind().size(), before + 1);
