@@ -24,8 +24,8 @@ def device(request, monkeypatch):
         return
 
     class Generator(torch.Generator):
-        def __new__(cls):
-            return super().__new__(cls, device=name)
+        def __new__(cls, device=name):
+            return super().__new__(cls, device=device)
 
     monkeypatch.setattr(torch, "Generator", Generator)
     if request.node.originalname in AT_ONCE:

@@ -36,6 +36,8 @@ def test_list_operators(name):
     torch._dynamo.reset()
     got = torch.compile(fn, backend="poot", options=STRICT)(tensors(), tensors(2.0))
     want = fn(tensors(), tensors(2.0))
+    if name == "sqrt":  # eager's is within an ulp on some processors: the exact one is asked for
+        want = [torch.sqrt(a.double().abs()).float() for a in tensors()]
     if name in ROUNDED:
         torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
     else:
