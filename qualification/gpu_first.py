@@ -4,8 +4,9 @@
     python -m qualification.gpu_first --child MODEL KIND       # one process's figures, as JSON
 
 KIND: poot and inductor (cold), "poot again" (a second process on poot's cache, whose worker is out of reach: nothing
-can be compiled in it) and aot_eager. Several processes get ready at once, but first calls are made one at a time. The
-cold processes go on to measure a steady call's memory beside the model and its arguments:
+can be compiled in it) and aot_eager. Several processes get ready at once. Cold first calls are made one at a time;
+those of second processes and aot_eager, of which each model makes STARTS in turns, only among themselves, and their
+seconds are medians. The cold processes go on to measure a steady call's memory beside the model and its arguments:
 
 peak_bytes: what torch's allocator has given out at the worst moment of a call (torch.cuda.max_memory_allocated; the
 result and cuBLAS workspaces included) beyond what the model and its arguments take. Beside it: graph_pools, the
@@ -22,6 +23,7 @@ import gc
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -36,23 +38,25 @@ import torch._dynamo
 from poot_torch import _C, demo_models
 from qualification.gpu_timing import BF16, compiled
 
-KINDS = ("poot", "inductor", "poot again", "aot_eager")
+COLD = ("poot", "inductor")
+WARM = ("poot again", "aot_eager")
+STARTS = 3  # of each warm kind
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOGETHER = 4  # processes
-LOCK = "QUALIFICATION_LOCK"  # environment: the file that a first call locks
+LOCK = "QUALIFICATION_LOCK"  # environment: the file that a first call locks, cold ones for themselves
 
 
 # ---- in the process
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
+def first_calls_apart(kind: str) -> Iterator[None]:
     path = os.environ.get(LOCK)
     if path is None:
         yield
         return
     with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_EX if kind in COLD else fcntl.LOCK_SH)
         yield
 
 
@@ -95,14 +99,14 @@ def measure(name: str, kind: str) -> dict[str, Any]:
     torch._C._cuda_clearCublasWorkspaces()
     before = torch.cuda.memory_allocated()
     f = compiled(instance.fn, kind.partition(" ")[0])
-    with torch.no_grad(), alone():
+    with torch.no_grad(), first_calls_apart(kind):
         torch.cuda.synchronize()
         start = time.perf_counter()
         f(*instance.args)
         torch.cuda.synchronize()
         seconds = time.perf_counter() - start
     out: dict[str, Any] = {"seconds": seconds, "kernels": _C.store_stats()}
-    if kind in ("poot", "inductor"):
+    if kind in COLD:
         with torch.no_grad():
             out["memory"] = steady_memory(name, f, instance, before)
     return out
@@ -135,17 +139,20 @@ def cache_variables(caches: pathlib.Path, name: str) -> dict[str, str]:
     }
 
 
-def row_of(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def row_of(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """A model's figures: of each kind's starts the median, and all of them."""
     out: dict[str, Any] = {}
-    failed = {kind: r["failed"] for kind, r in found.items() if "failed" in r}
+    failed = {kind: r["failed"] for kind, starts in found.items() for r in starts if "failed" in r}
     if failed:
         out["failed"] = failed
-    seconds = out["seconds"] = {kind: r["seconds"] for kind, r in found.items() if "seconds" in r}
-    for kind, peer in (("poot", "inductor"), ("poot again", "aot_eager")):
+    all_seconds = {kind: [r["seconds"] for r in starts if "seconds" in r] for kind, starts in found.items()}
+    seconds = out["seconds"] = {kind: statistics.median(all_) for kind, all_ in all_seconds.items() if all_}
+    for kind, peer in (COLD, WARM):
         if {kind, peer} <= seconds.keys():
             out[f"{kind}/{peer}"] = seconds[kind] / seconds[peer]
-    out["kernels again"] = found["poot again"].get("kernels")
-    memory = out["memory"] = {kind: r["memory"] for kind, r in found.items() if "memory" in r}
+    out["starts"] = {kind: all_seconds[kind] for kind in WARM}
+    out["compiled again"] = sum(r["kernels"]["compiled"] for r in found["poot again"] if "kernels" in r)
+    memory = out["memory"] = {kind: starts[0]["memory"] for kind, starts in found.items() if "memory" in starts[0]}
     if len(memory) == 2:
         memory["poot/inductor"] = memory["poot"]["peak_bytes"] / memory["inductor"]["peak_bytes"]
     return out
@@ -153,18 +160,19 @@ def row_of(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def section_first(args: argparse.Namespace) -> dict[str, Any]:
     names = [c.name for c in demo_models.GPU_CASES if not args.models or c.name in args.models]
-    futures: dict[tuple[str, str], Future[dict[str, Any]]] = {}
+    order = [*COLD, *(WARM * STARTS)]
+    futures: dict[tuple[str, str], list[Future[dict[str, Any]]]] = {(n, k): [] for n in names for k in order}
 
     def run(name: str, kind: str) -> dict[str, Any]:
         if kind == "poot again":  # submitted before, so this ends
-            futures[name, "poot"].result()
+            futures[name, "poot"][0].result()
         return in_a_process(name, kind, args.caches)
 
     with ThreadPoolExecutor(TOGETHER) as pool:
-        for kind in KINDS:
+        for kind in order:
             for name in names:
-                futures[name, kind] = pool.submit(run, name, kind)
-    out = {name: row_of({kind: futures[name, kind].result() for kind in KINDS}) for name in names}
+                futures[name, kind].append(pool.submit(run, name, kind))
+    out = {name: row_of({kind: [f.result() for f in futures[name, kind]] for kind in order}) for name in names}
     for name, row in out.items():
         print(f"  {name}: {row}", flush=True)
     return out

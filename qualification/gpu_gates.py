@@ -52,7 +52,7 @@ def of_first(out: dict[str, Any]) -> Iterator[Gate]:
     yield gate("first call cold, share of the default compiler's", max(r["poot/inductor"] for r in rows), 0.5, at_most)
     again = max(r["poot again/aot_eager"] for r in rows)
     yield gate("first call of a second process, times aot_eager's", again, 1.3, at_most)
-    compiled = sum(r["kernels again"]["compiled"] for r in rows)
+    compiled = sum(r["compiled again"] for r in rows)
     yield gate("kernels that second processes compile", compiled, 0, at_most)
     peak = max(r["memory"]["poot/inductor"] for r in rows)
     yield gate("peak memory, share of the default compiler's", peak, 1.0, at_most)
@@ -75,6 +75,7 @@ def of_tests(out: dict[str, Any]) -> Iterator[Gate]:
     if "passed" not in out["tests"]["summary"]:
         faults.append(out["tests"]["summary"] or "no answer")
     yield gate("failed tests of failures on the device", len(faults), 0, at_most)
+    yield gate("failed torch tests", len(out["tests"]["failed"]), 0, at_most)
 
 
 def of_devices(out: dict[str, Any]) -> Iterator[Gate]:
