@@ -3,6 +3,7 @@
 Dynamo's graph still calls them by name, and gets the right thing in their place before AOTAutograd decomposes them:
 
 - `dropout` that keeps every element returns its argument itself; traced, it returns a copy.
+- `one_hot` refuses a class out of range; some versions trace it into comparisons that refuse none.
 - `multilabel_margin_loss` ignores what a row lists behind its first -1; traced, it counts it.
 - `interpolate` of bytes, bicubic, rounds its weights in another order (`byte_resampling`).
 - `polygamma_` cannot be traced at all.
@@ -20,6 +21,12 @@ from torch import Tensor
 from . import byte_resampling, step_counts
 
 F = torch.nn.functional
+
+
+def one_hot(x: Tensor, num_classes: int) -> Tensor:
+    """Of int64 `x` and at least one class: [*x.shape, num_classes], with the error of a scatter out of range."""
+    zeros = torch.zeros((*x.shape, num_classes), dtype=torch.int64, device=x.device)
+    return zeros.scatter(-1, x.unsqueeze(-1), 1)
 
 
 def multilabel_margin_loss(
@@ -63,6 +70,13 @@ def _kept_whole(node: torch.fx.Node) -> torch.fx.Node | None:
     return x if 0 <= p <= 1 and (not training or p == 0) else None
 
 
+def _counts_classes(node: torch.fx.Node) -> bool:
+    """Other calls are eager's to refuse."""
+    x, classes = (*node.args, *node.kwargs.values()) if len(node.args) + len(node.kwargs) == 2 else (None, None)
+    value = x.meta.get("example_value") if isinstance(x, torch.fx.Node) else None
+    return isinstance(classes, int) and classes > 0 and isinstance(value, Tensor) and value.dtype is torch.int64
+
+
 def _resamples_bytes(node: torch.fx.Node) -> bool:
     x, mode, antialias = _given(node, "input", "mode", "antialias")
     value = x.meta.get("example_value") if isinstance(x, torch.fx.Node) else None
@@ -81,6 +95,8 @@ def replace(gm: torch.fx.GraphModule) -> None:
                 continue
             node.replace_all_uses_with(x)
             gm.graph.erase_node(node)
+        elif target is F.one_hot and _counts_classes(node):
+            node.target, node.args, node.kwargs = one_hot, (*node.args, *node.kwargs.values()), {}
         elif target is F.multilabel_margin_loss:
             node.target = multilabel_margin_loss
         elif target is F.interpolate and _resamples_bytes(node):

@@ -96,3 +96,9 @@ def test_the_state_of_a_parameter_that_is_a_number_keeps_its_dtype(foreach):
         return [p.detach() for p in params], [optimizer.state[p]["momentum_buffer"] for p in params]
 
     torch.testing.assert_close(train(True), train(False))
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3), (0, 2)])
+def test_one_hot(shape):
+    x = torch.randint(0, 5, shape)
+    check(lambda x: (F.one_hot(x, 5) + 1, F.one_hot(x, num_classes=7)), x)

@@ -31,7 +31,7 @@ def test_views_of_a_computed_value():
             "flip": y.flip(0, 2) + 1,
             "movedim": y.movedim(0, -1) + 1,
             "diagonal": y.diagonal(1, 1, 2) + 1,
-            "unflatten": y.unflatten(2, (2, 3)) + 1,
+            "unflatten": torch.unflatten(y, 2, (2, 3)) + 1,
         }
 
     check(fn, torch.randn(4, 5, 6))
