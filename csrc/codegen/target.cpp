@@ -142,7 +142,7 @@ std::string Target::key() const {
   return cpu + ";" + features + ";" + std::to_string(vector_bytes) + ";" +
          std::to_string(shared_bytes) + ";" + std::to_string(cores) + ";" +
          std::to_string(cache_bytes) + (bf16_tiles ? ";tiles" : "") +
-         (dependent ? ";dependent" : "");
+         (overlapped_blocks ? ";overlap" + std::to_string(overlapped_blocks) : "");
 }
 
 }  // namespace poot

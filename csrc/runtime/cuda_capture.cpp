@@ -12,12 +12,6 @@
 namespace poot::runtime::cuda {
 namespace {
 
-constexpr uint32_t kOverlappedBlocks = 4;  // a multiprocessor
-
-uint64_t blocks(const CudaLaunch& l) {
-  return uint64_t{l.grid[0]} * l.grid[1] * l.grid[2];
-}
-
 void append(CudaRecording& to, const CudaRecording& from) {
   const auto words = static_cast<uint32_t>(to.words.size());
   for (CudaLaunch l : from.launches) {
@@ -73,14 +67,10 @@ QueueState CudaDevice::queue() {
   return {reinterpret_cast<uint64_t>(stream), status != 0 || capturing != 0};
 }
 
-// A kernel that waits for `before`, the kernel right before it, may begin while that one ends: it
-// then takes the places of blocks that have ended. Behind large grids it would take them from
-// blocks that still work.
+// A kernel that waits for `before`, the kernel right before it, may begin while that one ends.
 GraphNode CudaDevice::queue_captured(const CudaLaunch& l, std::vector<uint64_t>& words,
                                      Stream stream, const CudaLaunch* before) {
-  const uint64_t few = uint64_t{kOverlappedBlocks} * properties_.multiprocessors;
-  const bool early =
-      l.dependent && before && before->dependent && blocks(*before) <= few && blocks(l) <= few;
+  const bool early = l.dependent && before && before->dependent;
   size_t bytes = size_t{8} * l.words;
   void* extra[5] = {kParamBuffer, words.data() + l.first, kParamBytes, &bytes, kParamEnd};
   LaunchAttribute attribute;

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kOldestVersion = 12000;  // CUDA 12.0, driver 525
 constexpr int kOldestCapability = 75;
+constexpr uint32_t kOverlappedBlocks =
+    4;  // a multiprocessor, of a kernel that overlaps the one before it
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -126,7 +128,8 @@ Target target_of(const Properties& p) {
   t.shared_bytes = p.shared_bytes;
   t.cores = p.multiprocessors;
   t.cache_bytes = p.l2_bytes;
-  t.dependent = t.clusters && env::flag(env::Var::POOT_DEPENDENT_LAUNCH);
+  if (t.clusters && env::flag(env::Var::POOT_DEPENDENT_LAUNCH))
+    t.overlapped_blocks = kOverlappedBlocks * p.multiprocessors;
   return t;
 }
 

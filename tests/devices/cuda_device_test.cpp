@@ -51,6 +51,7 @@ TEST_F(Cuda, FactsAreTheDrivers) {
   EXPECT_EQ(t.cpu, "sm_90a");
   EXPECT_EQ(t.cores, 132u);
   EXPECT_EQ(t.shared_bytes, 227u << 10);
+  EXPECT_EQ(t.overlapped_blocks, 4u * 132);
 }
 
 TEST_F(Cuda, EqualModulesAreLoadedOnce) {

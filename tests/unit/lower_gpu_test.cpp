@@ -57,6 +57,21 @@ TEST(LowerGpu, kernels_have_no_arrays_of_a_thread) {
   EXPECT_EQ(lowered(sized(kResidualRms, 64, 4096), RequestKind::Row).threads, 512u);
 }
 
+TEST(LowerGpu, small_kernels_overlap_the_one_before) {
+  Target gpu = Target::parse("sm_90a");
+  const auto overlaps = [&](Dim rows) {
+    tile::Program p = codegen::generate(
+        make_request({.kind = RequestKind::Row, .graph = sized(kResidualRms, 64, 4096)}), gpu);
+    p.grid[0] = rows;
+    return codegen::lower(p, gpu).dependent;
+  };
+  EXPECT_FALSE(overlaps(64)) << "a target that does not ask for it";
+  gpu.overlapped_blocks = 64;
+  EXPECT_TRUE(overlaps(64));
+  EXPECT_FALSE(overlaps(65));
+  EXPECT_FALSE(overlaps(Dim::symbol(0))) << "of unknown size";
+}
+
 // Each thread adds up its own columns in registers.
 TEST(LowerGpu, tiles_carried_by_loops_are_registers) {
   const tile::Program p = tile::parse_program(R"(tile @across {

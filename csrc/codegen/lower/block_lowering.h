@@ -62,6 +62,7 @@ class BlockLowering {
   // --- the target's part
   virtual void begin() {}
   virtual void program_body() { block(facts_.program().body, {}); }
+  bool may_overlap() const;
   // How many passes ahead the loads of a loop without loops inside ask for memory; 0: they do not.
   virtual int64_t passes_ahead() const { return 0; }
   // Passes of a loop without loops inside that are emitted side by side.

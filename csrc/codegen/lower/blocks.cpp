@@ -27,7 +27,6 @@ BlockLowering::BlockLowering(const tile::Program& program, const Target& target)
     : facts_(program), target_(target), emit_(facts_, kernel_, target) {
   kernel_.name = program.name;
   kernel_.isa = target.isa;
-  kernel_.dependent = target.dependent;
   kernel_.meta_words = static_cast<uint32_t>(program.meta.size());
   for (const tile::Buffer& buffer : program.buffers) {
     kir::Object o;
@@ -40,9 +39,19 @@ BlockLowering::BlockLowering(const tile::Program& program, const Target& target)
   }
 }
 
+// A kernel that begins while the one before it ends takes the places of workgroups that have ended.
+// Few do: many would take them from workgroups that still work, and gain nothing.
+bool BlockLowering::may_overlap() const {
+  const tile::Program& p = facts_.program();
+  const Dim blocks = p.grid[0] * p.grid[1] * p.grid[2];
+  return target_.overlapped_blocks > 0 && blocks.is_const() &&
+         static_cast<uint64_t>(blocks.value()) * kernel_.cluster <= target_.overlapped_blocks;
+}
+
 kir::Kernel BlockLowering::run() {
   begin();
   program_body();
+  kernel_.dependent = may_overlap();
   kir::verify_or_throw(kernel_);
   return std::move(kernel_);
 }
