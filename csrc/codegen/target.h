@@ -19,10 +19,11 @@ struct Target {
   bool bf16_tiles = false;     // CPU: AMX
   uint32_t warp = 32;          // GPU lanes in a warp
   uint32_t max_threads = 1024;
-  uint32_t shared_bytes = 0;        // GPU workgroup memory
-  bool clusters = false;            // GPU workgroups may exchange within clusters
-  uint32_t overlapped_blocks = 0;   // workgroups of the largest GPU kernel that overlaps the one before
-  uint32_t cores = 1;               // CPU threads or GPU multiprocessors
+  uint32_t shared_bytes = 0;  // GPU workgroup memory
+  bool clusters = false;      // GPU workgroups may exchange within clusters
+  uint32_t overlapped_blocks =
+      0;               // workgroups of the largest GPU kernel that overlaps the one before
+  uint32_t cores = 1;  // CPU threads or GPU multiprocessors
   uint64_t cache_bytes = 2u << 20;  // private cache of one core; a GPU's last cache
   std::string key() const;          // part of every artifact key
   static Target host();             // reads the processor
