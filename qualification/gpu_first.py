@@ -6,7 +6,8 @@
 KIND: poot and inductor (cold), "poot again" (a second process on poot's cache, whose worker is out of reach: nothing
 can be compiled in it) and aot_eager. Several processes get ready at once. Cold first calls are made one at a time;
 those of second processes and aot_eager, of which each model makes STARTS in turns, only among themselves, and their
-seconds are medians. The cold processes go on to measure a steady call's memory beside the model and its arguments:
+seconds are medians. The first of all are aot_eager's, which bring the files of the libraries into memory. The cold
+processes go on to measure a steady call's memory beside the model and its arguments:
 
 peak_bytes: what torch's allocator has given out at the worst moment of a call (torch.cuda.max_memory_allocated; the
 result and cuBLAS workspaces included) beyond what the model and its arguments take. Beside it: graph_pools, the
@@ -42,7 +43,7 @@ COLD = ("poot", "inductor")
 WARM = ("poot again", "aot_eager")
 STARTS = 3  # of each warm kind
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TOGETHER = 4  # processes
+TOGETHER = 8  # processes
 LOCK = "QUALIFICATION_LOCK"  # environment: the file that a first call locks, cold ones for themselves
 
 
@@ -160,7 +161,8 @@ def row_of(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 
 def section_first(args: argparse.Namespace) -> dict[str, Any]:
     names = [c.name for c in demo_models.GPU_CASES if not args.models or c.name in args.models]
-    order = [*COLD, *(WARM * STARTS)]
+    again, peer = WARM
+    order = [peer, *COLD, *([again, peer] * STARTS)[:-1]]
     futures: dict[tuple[str, str], list[Future[dict[str, Any]]]] = {(n, k): [] for n in names for k in order}
 
     def run(name: str, kind: str) -> dict[str, Any]:
