@@ -25,11 +25,13 @@ from . import (
     decompositions,
     foreach,
     higher_order,
+    incoming_gradients,
     number_inputs,
     replacements,
     report,
     segments,
     size_numbers,
+    specializations,
     storages,
     unused_draws,
     versions,
@@ -60,14 +62,23 @@ def poot(
     draws = unused_draws.keep(gm)
     region.kept_draws, region.unclear_draws = draws.kept, draws.unclear
 
+    incoming = incoming_gradients.IncomingGradients(gm, example_inputs)
+
     def compiler(kind: str) -> Callable[..., Any]:
         paths = _weight_paths(gm) if kind != "backward" else {}
         return functools.partial(_compile, kind=kind, opts=opts, region=region, paths=paths)
 
+    def forward_compiler(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        incoming.watch()
+        return compiler("forward")(graph, inputs)
+
+    def backward_compiler(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        return incoming.followed(graph, lambda g: compiler("backward")(g, inputs))
+
     # A fresh aot_autograd object for each graph: it stores and overwrites its keywords.
     trace = aot_autograd(
-        fw_compiler=compiler("forward"),
-        bw_compiler=compiler("backward"),
+        fw_compiler=forward_compiler,
+        bw_compiler=backward_compiler,
         inference_compiler=compiler("inference"),
         partition_fn=_partition,
         decompositions=decompositions.table() | (foreach.table() if foreach.present(gm) else {}),
@@ -75,6 +86,8 @@ def poot(
     )
     with number_inputs.are_tensors(gm):
         compiled = trace(gm, example_inputs)
+    compiled = incoming.told(compiled)
+    region.specializations = specializations.found()
     if draws.kept:
         compiled = unused_draws.without(len(draws.kept), compiled)
     return versions.counted(compiled, moves) if moves else compiled

@@ -6,6 +6,9 @@ from __future__ import annotations
 import functools
 import os
 import re
+import traceback
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -17,9 +20,8 @@ _STEP = re.compile(r"\.(\w+)|\['([^']+)'\]|\[(\d+)\]")
 _STORES = frozenset(("_modules", "_parameters", "_buffers"))
 
 
-@functools.lru_cache(maxsize=4096)
-def _innermost(trace: str) -> str:
-    frames = _FRAME.findall(trace)
+def _innermost(frames: Sequence[tuple[str, Any, str, str]]) -> str:
+    """Of (file, line, function, code)."""
     if not frames:
         return ""
     outside = [f for f in frames if not f[0].startswith(_TORCH)]
@@ -27,10 +29,20 @@ def _innermost(trace: str) -> str:
     return f"{file}:{line}, in {function}: {code.strip()}"
 
 
+@functools.lru_cache(maxsize=4096)
+def _of_trace(trace: str) -> str:
+    return _innermost(_FRAME.findall(trace))
+
+
+def frame_line(stack: traceback.StackSummary) -> str:
+    """As `source_line`."""
+    return _innermost([(f.filename, f.lineno, f.name, f.line or "") for f in stack])
+
+
 def source_line(node: torch.fx.Node) -> str:
     """The user's source line: "model.py:12, in forward: x + 1", or ""."""
     trace = node.meta.get("stack_trace")
-    return _innermost(trace) if trace else ""
+    return _of_trace(trace) if trace else ""
 
 
 def input_path(node: torch.fx.Node) -> str:

@@ -95,6 +95,7 @@ class Region:
     graphs: list[GraphReport] = dataclasses.field(default_factory=list)
     kept_draws: list[str] = dataclasses.field(default_factory=list)  # source lines of unused draws
     unclear_draws: list[str] = dataclasses.field(default_factory=list)  # of unused calls that may draw, and why
+    specializations: list[dict[str, Any]] = dataclasses.field(default_factory=list)  # of `specializations.found`
 
     def begin_graph(self, kind: str, gm: torch.fx.GraphModule) -> GraphReport:
         nodes = sum(n.op == "call_function" for n in gm.graph.nodes)
@@ -113,6 +114,7 @@ class Region:
             "recompile_reason": _recompile_reason(self.compile_id) if self.recompilation else "",
             "kept_draws": self.kept_draws,
             "unclear_draws": self.unclear_draws,
+            "specializations": self.specializations,
             "break": {"reason": self.break_reason, "sources": self.break_sources} if self.break_reason else None,
         }
 

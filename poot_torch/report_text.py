@@ -68,6 +68,9 @@ def _region(number: int, region: dict[str, Any]) -> list[str]:
         lines.append(f"  recompiled: {region['recompile_reason'] or 'a guard failed'}")
     lines += [f"  unused draw, made all the same for eager's generator state: {s}" for s in region["kept_draws"]]
     lines += [f"  unused call, dropped, which may draw numbers: {s}" for s in region["unclear_draws"]]
+    for s in region["specializations"]:
+        where = f"  at {s['where']}" if s["where"] else ""
+        lines.append(f"  size fixed to {s['value']}: {s['source']}{where}")
     if region["break"]:
         lines.append(f"  graph break: {region['break']['reason']}")
         lines += [f"    {s}" for s in region["break"]["sources"]]

@@ -2,12 +2,11 @@
 
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import time
 
-PROGRAM = """
+SETUP = """
 import torch
 from poot_torch import _C
 from torch import nn
@@ -27,11 +26,63 @@ def step(x):
     return Square.apply(model(x)).sum()
 x = torch.randn(4, 16, requires_grad=True)
 (want,) = torch.autograd.grad(step(x), x)
-print("BEGIN", flush=True)
-(got,) = torch.autograd.grad(torch.compile(step, backend="poot", options={"strict": True})(x), x)
-torch.testing.assert_close(got, want)
+
+def compile_step():
+    (got,) = torch.autograd.grad(torch.compile(step, backend="poot", options={"strict": True})(x), x)
+    torch.testing.assert_close(got, want)
+"""
+PROGRAM = (
+    SETUP
+    + """
+compile_step()
 print("COMPILED", _C.store_stats()["compiled"])
 """
+)
+# 32 processes that share the cost of loading PyTorch. Every fourth is killed, and files are cut short meanwhile.
+CROWD = (
+    SETUP
+    + """
+import os, pathlib, random, signal, time, traceback
+
+torch.autograd.grad(torch.compile(step, backend="aot_eager")(x), x)  # what tracing loads once
+torch._dynamo.reset()
+children = []
+for _ in range(32):
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            compile_step()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    children.append(pid)
+cache, draw = pathlib.Path(os.environ["POOT_CACHE_DIR"]), random.Random(0)
+begun = time.monotonic()
+moments = {pid: draw.uniform(0.2, 6) for pid in children[::4]}
+ended = {}
+while len(ended) < len(children):
+    for pid in children:
+        if pid not in ended and (found := os.waitpid(pid, os.WNOHANG))[0]:
+            ended[pid] = found[1]
+    for pid, moment in list(moments.items()):
+        if time.monotonic() - begun > moment:
+            del moments[pid]
+            if pid not in ended:
+                os.kill(pid, signal.SIGKILL)
+    files = [f for f in cache.rglob("*") if f.is_file()]
+    if files:
+        file = draw.choice(files)
+        os.truncate(file, file.stat().st_size // 2)
+    time.sleep(0.1)
+states = list(ended.values())
+killed = states.count(signal.SIGKILL)
+assert killed and states.count(0) == 32 - killed, states
+print("COMPILED", 32 - killed)
+"""
+)
 
 
 def start(cache, code=PROGRAM):
@@ -65,14 +116,8 @@ def test_second_process_compiles_nothing_and_starts_as_fast_as_aot_eager(tmp_pat
     assert finish(start(tmp_path, PROGRAM + WARM)) == 0
 
 
-def test_processes_on_one_cold_cache_one_killed(tmp_path):  # 172144
-    victim, *others = [start(tmp_path) for _ in range(4)]
-    assert victim.stdout.readline() == "BEGIN\n"
-    time.sleep(0.5)  # into its compilation
-    victim.send_signal(signal.SIGKILL)
-    victim.communicate()
-    for p in others:
-        finish(p)
+def test_32_processes_on_one_cold_cache_some_killed(tmp_path):  # 172144
+    assert finish(start(tmp_path, CROWD)) >= 24
     for file in [f for f in pathlib.Path(tmp_path).rglob("*") if f.is_file()][::2]:
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     assert finish(start(tmp_path)) > 0, "damaged entries were taken for good ones"

@@ -229,3 +229,20 @@ def test_a_break_before_which_nothing_was_compiled():
     assert len([r for r in told["regions"] if r["break"]]) == 1  # inner's
     assert len(told["breaks_without_graph"]) == 1 and told["totals"]["breaks"] == 2
     assert "nothing before it" in str(report)
+
+
+@torch.no_grad()
+def test_sizes_that_the_trace_fixed_are_told():
+    def fn(x):
+        return (x + torch.ones(6)) * x.shape[0]
+
+    torch._dynamo.reset()
+    compiled = torch.compile(fn, backend=poot_torch.backend.poot, dynamic=True)
+    for x in (torch.rand(3, 6), torch.rand(4, 6)):
+        torch.testing.assert_close(compiled(x), fn(x))
+    report = poot_torch.last_report()
+    (region,) = report.to_json()["regions"]
+    (fixed,) = region["specializations"]
+    assert fixed["source"] == "L['x'].size()[1]" and fixed["value"] == 6
+    assert "x + torch.ones(6)" in fixed["where"]
+    assert "size fixed to 6: L['x'].size()[1]" in str(report)
