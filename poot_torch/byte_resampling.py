@@ -1,4 +1,4 @@
-"""Bicubic resampling of bytes as eager's kernels for the CPU do it, in integers.
+"""Bilinear and bicubic resampling of bytes as eager's kernels for the CPU do it, in integers.
 
 The weights of one axis are computed in double precision, those that fall outside the image are added to the border's,
 and all are rounded to 16 bits of one common precision. Each axis rounds to bytes again, the last axis first. PyTorch's
@@ -17,7 +17,6 @@ from torch._prims_common import suggest_memory_format
 
 F = torch.nn.functional
 _A = -0.75
-_TAPS = 4
 _MOST_PRECISE = 22
 
 
@@ -28,13 +27,23 @@ def _cubic(x: float) -> float:
     return ((_A * x - 5 * _A) * x + 8 * _A) * x - 4 * _A if x < 2 else 0.0
 
 
+def _linear(x: float) -> float:
+    return max(0.0, 1.0 - abs(x))
+
+
+_FILTERS = {"bilinear": (2, _linear), "bicubic": (4, _cubic)}  # taps and their weights by distance
+
+
 def _whole(v: float) -> int:
     """Nearest integer, halves away from zero."""
     return int(v - 0.5) if v < 0 else int(v + 0.5)
 
 
-def _taps(size: int, length: int, align: bool, scale: float | None) -> tuple[list[list[int]], list[list[int]], int]:
-    """(places, weights, bits after the point of these), four of each for every element of the result."""
+def _taps(
+    mode: str, size: int, length: int, align: bool, scale: float | None
+) -> tuple[list[list[int]], list[list[int]], int]:
+    """(places, weights, bits after the point of these), a tap of each for every element of the result."""
+    taps, weight_at = _FILTERS[mode]
     if align:
         ratio = (size - 1) / (length - 1) if length > 1 else 0.0
     else:
@@ -43,26 +52,28 @@ def _taps(size: int, length: int, align: bool, scale: float | None) -> tuple[lis
     largest = 0.0
     for i in range(length):
         at = ratio * i if align else ratio * (i + 0.5) - 0.5
+        if mode == "bilinear":
+            at = max(at, 0.0)
         low = min(math.floor(at), size - 1)
         part = min(max(at - low, 0.0), 1.0)
         row: dict[int, float] = {}
-        for j in range(_TAPS):
-            place = min(max(low - 1 + j, 0), size - 1)
-            row[place] = row.get(place, 0.0) + _cubic(j - 1 - part)
+        for j in range(1 - taps // 2, taps // 2 + 1):
+            place = min(max(low + j, 0), size - 1)
+            row[place] = row.get(place, 0.0) + weight_at(j - part)
             largest = max(largest, row[place])
         rows.append(row)
     bits = next((p for p in range(_MOST_PRECISE) if int(0.5 + largest * 2 ** (p + 1)) >= 2**15), _MOST_PRECISE)
-    spare = range(_TAPS)
+    spare = range(taps)
     places = [[*row, *(0 for _ in spare[len(row) :])] for row in rows]
     weights = [[*(_whole(w * 2**bits) for w in row.values()), *(0 for _ in spare[len(row) :])] for row in rows]
     return places, weights, bits
 
 
-def _along(x: Tensor, axis: int, length: int, align: bool, scale: float | None) -> Tensor:
-    places, weights, bits = _taps(x.shape[axis], length, align, scale)
+def _along(mode: str, x: Tensor, axis: int, length: int, align: bool, scale: float | None) -> Tensor:
+    places, weights, bits = _taps(mode, x.shape[axis], length, align, scale)
     column = [-1 if i == axis else 1 for i in range(x.ndim)]
     total = None
-    for k in range(_TAPS):
+    for k in range(len(places[0])):
         place = torch.tensor([row[k] for row in places], device=x.device)
         weight = torch.tensor([row[k] for row in weights], dtype=torch.int32, device=x.device)
         term = x.index_select(axis, place).to(torch.int32) * weight.reshape(column)
@@ -73,7 +84,7 @@ def _along(x: Tensor, axis: int, length: int, align: bool, scale: float | None) 
 
 def applies(x: Any, mode: Any, antialias: Any) -> bool:
     """Whether `interpolate` of x (a fake tensor) is what this file does."""
-    if mode != "bicubic" or antialias or not isinstance(x, torch.Tensor):
+    if mode not in _FILTERS or antialias or not isinstance(x, torch.Tensor):
         return False
     return (
         x.dtype is torch.uint8 and x.ndim == 4 and x.device.type == "cpu" and all(isinstance(n, int) for n in x.shape)
@@ -101,5 +112,5 @@ def interpolate(
     x = input
     for axis in (3, 2):
         if lengths[axis - 2] != x.shape[axis]:
-            x = _along(x, axis, lengths[axis - 2], bool(align_corners), scales[axis - 2])
+            x = _along(mode, x, axis, lengths[axis - 2], bool(align_corners), scales[axis - 2])
     return x.clone(memory_format=suggest_memory_format(input))

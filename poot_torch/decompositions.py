@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from . import antialiased, attention_training, own_decompositions, sampling
+from . import antialiased, attention_training, own_decompositions, sampling, unpooling
 
 _NAMES = (
     # losses
@@ -145,6 +145,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     found.update(own_decompositions.OWN)
     found.update(antialiased.OWN)
     found.update(attention_training.OWN)
+    found.update(unpooling.OWN)
     found.update(sampling.OWN)
     return found
 

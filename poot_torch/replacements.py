@@ -5,7 +5,7 @@ Dynamo's graph still calls them by name, and gets the right thing in their place
 - `dropout` that keeps every element returns its argument itself; traced, it returns a copy.
 - `one_hot` refuses a class out of range; some versions trace it into comparisons that refuse none.
 - `multilabel_margin_loss` ignores what a row lists behind its first -1; traced, it counts it.
-- `interpolate` of bytes, bicubic, rounds its weights in another order (`byte_resampling`).
+- `interpolate` of bytes, bilinear and bicubic, rounds its weights in another order (`byte_resampling`).
 - `polygamma_` cannot be traced at all.
 - Optimizers compute with numbers (`step_counts`).
 """

@@ -124,3 +124,14 @@ def test_averages_of_integers():
 def test_sampling_of_no_images():
     check(lambda x, g: F.grid_sample(x, g), torch.randn(0, 2, 3, 4, 5), torch.randn(0, 2, 3, 4, 3))
     check(lambda x: F.one_hot(x, 7) + 1, torch.tensor([1, 5, 6]))
+
+
+@pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
+@torch.no_grad()
+def test_unpooling_is_laid_out_as_its_operand(form):
+    for shape in ((2, 3, 4, 6), (1, 2, 3, 6), (2, 1, 4, 2), (0, 3, 2, 2)):
+        x, places = F.max_pool2d(rand(*shape, grad=False), 2, return_indices=True)
+        fn = lambda x, i: F.max_unpool2d(x, i, 2, output_size=shape[2:])  # noqa: E731, B023
+        check(fn, x.contiguous(memory_format=form), places, peer=False)
+        check(fn, x.contiguous(memory_format=form), places.contiguous(memory_format=form), peer=False)
+    check(lambda x, i: F.max_unpool2d(x, i, 2), rand(3, 2, 2, grad=False), torch.tensor([[[0, 2], [8, 10]]] * 3))

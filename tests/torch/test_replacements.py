@@ -44,14 +44,15 @@ def test_margin_loss_ends_its_lists_at_the_first_minus_one(reduction):
     gradients(lambda x, t: fn(x, t).sum(), x.requires_grad_(), lists)
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("align", [False, True])
 @torch.no_grad()
-def test_bytes_are_resampled_in_integers(align):
+def test_bytes_are_resampled_in_integers(align, mode):
     generator = torch.Generator().manual_seed(0)
     for channels in (1, 3, 6):
         x = torch.randint(0, 256, (2, channels, 27, 40), generator=generator, dtype=torch.uint8)
         for how in ({"size": (13, 61)}, {"size": 27}, {"scale_factor": (0.6, 1.7)}):
-            fn = lambda x: F.interpolate(x, mode="bicubic", align_corners=align, **how)  # noqa: E731, B023
+            fn = lambda x: F.interpolate(x, mode=mode, align_corners=align, **how)  # noqa: E731, B023
             check(fn, x, peer=False)
             check(fn, x.contiguous(memory_format=torch.channels_last), peer=False)
 
