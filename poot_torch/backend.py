@@ -221,6 +221,7 @@ def _build(imported: Imported, opts: _options.Options, entry: report.GraphReport
         device=str(imported.device),
         complex_args=imported.complex_args,
         complex_results=imported.complex_results,
+        deterministic=torch.are_deterministic_algorithms_enabled(),
         **opts.compile_options(),
     )
     entry.finish(native, (time.perf_counter() - start) * 1e3)

@@ -21,6 +21,7 @@ struct Options {
   bool fuse = true;
   int64_t memory_limit_bytes = 0;  // 0: none
   bool freeze = false;             // weights may be kept in other layouts between calls
+  bool deterministic = true;       // sums have equal bits from call to call, however long they take
 };
 
 // A fusion that was considered and refused: the value it would have joined, and the first check

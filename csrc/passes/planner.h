@@ -84,6 +84,8 @@ class Planner {
 
   // plan_update.cpp
   void update();
+  void scatter(const Place& base);
+  void add_in_parts(int64_t parts, KernelRequest request, std::vector<Place> inputs);
   bool may_update(const Place& base, ir::ValueId result) const;
 
   // plan_library.cpp, plan_structured.cpp, plan_windows.cpp

@@ -45,6 +45,7 @@ std::string KernelRequest::str() const {
           "output " + std::to_string(i) + " overwrites input " + std::to_string(in_place[i]) + "\n";
   }
   if (!parts.is_const(1)) text += "parts " + parts.str() + "\n";
+  if (any_order) text += "in any order\n";
   return text + body->str();
 }
 

@@ -41,7 +41,12 @@ struct KernelRequest {
   // Scans: the axis is in this many parts, equally many positions but for the last ones. Behind
   // their other buffers the kernels have one for each of scan_accumulators, [parts, other axes], in
   // an order of theirs: ScanParts writes, Scan reads them.
+  // Scatter that adds: part p of P takes every P-th place from p on, and adds to base p of P, one
+  // behind the other.
   Dim parts = 1;
+  // Scatter with fn add, maximum or minimum: places of the source in any order, on targets with
+  // atomic accesses.
+  bool any_order = false;
   std::string str() const;  // text: the body with layouts; equal text, equal kernel
 };
 

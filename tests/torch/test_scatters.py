@@ -85,3 +85,31 @@ def test_bins():
         return counts, torch.zeros(100, dtype=w.dtype, device=i.device).index_add(0, i, w) / counts.clamp(min=1)
 
     check(fn, i, w, peer=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int32])
+def test_many_slots_of_many_rows(dtype):
+    x, i = (random(3000, 24) * 8).to(dtype), places(3000, 12000)
+    src = (random(12000, 24, seed=2) * 2).to(dtype)
+
+    def fn(x, i, src):
+        column = i.unsqueeze(1).expand(-1, 24)
+        rows = x.index_add(0, i, src), x.index_put((i,), src, accumulate=True)
+        return *rows, x.scatter_add(0, column, src), x.scatter_reduce(0, column, src, "amax")
+
+    check(fn, x, i, src, peer=False)
+
+
+def test_equal_bits_where_they_are_asked_for():
+    x, i, src = random(3000, 24), places(3000, 12000), random(12000, 24, seed=2)
+    fn = torch.compile(lambda x, i, src: x.index_add(0, i, src), backend="poot", options={"strict": True})
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        torch._dynamo.reset()
+        first = fn(x, i, src)
+        for _ in range(5):
+            assert torch.equal(fn(x, i, src), first)
+    finally:
+        torch.use_deterministic_algorithms(before)
+    torch.testing.assert_close(fn(x, i, src), first)

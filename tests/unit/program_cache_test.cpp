@@ -76,6 +76,7 @@ TEST(ProgramCache, KeyHoldsWhatDecides) {
   EXPECT_TRUE(differs(program_key(graph, signature, target, {.fuse = false})));
   EXPECT_TRUE(differs(program_key(graph, signature, target, {.memory_limit_bytes = 1})));
   EXPECT_TRUE(differs(program_key(graph, signature, target, {.freeze = true})));
+  EXPECT_TRUE(differs(program_key(graph, signature, target, {.deterministic = false})));
   passes::Signature donating = signature;
   donating.donated = {0};
   EXPECT_TRUE(differs(program_key(graph, donating, target, {})));

@@ -24,6 +24,7 @@ struct TileCase {
   int64_t int_lo = -5, int_hi = 5;
   double tolerance = 0;      // relative to max(1, |expected|); 0: equal bits
   double gpu_tolerance = 0;  // of kernels of a GPU, if larger: they fold in another order
+  bool any_order = false;    // of a scatter
   uint32_t status = 0;       // expected status word; values are compared only if it is 0
 };
 
@@ -32,6 +33,7 @@ inline passes::KernelRequest make_request(const TileCase& c) {
   r.kind = c.kind;
   r.body = std::make_shared<const ir::Graph>(ir::parse_graph(c.graph));
   r.name = r.body->name();
+  r.any_order = c.any_order;
   for (const ir::ValueId v : r.body->inputs())
     r.inputs.push_back(ir::Layout::contiguous(r.body->type(v).shape));
   for (const auto& o : r.body->outputs())

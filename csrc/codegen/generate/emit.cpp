@@ -200,14 +200,17 @@ void emit_checks(tile::TileBuilder& b, Emitter& emit, const std::vector<Check>& 
 }
 
 void emit_result(tile::TileBuilder& b, Emitter& emit, const Result& result, tile::BufferId buffer,
-                 tile::IndexId first) {
+                 tile::IndexId first, std::optional<ir::OpCode> combining) {
   uint32_t axes = emit.depends(result.index) | emit.depends(result.value);
   for (const GuardTerm& t : result.guard) axes |= emit.depends(t.index);
   tile::ValueId v = emit.value(result.value);
   if (axes != emit.depends(result.value)) v = b.broadcast(v, emit.axes_of(axes));
   tile::IndexId at = emit.index(result.index);
   if (first) at = b.add(first, at);
-  b.store(buffer, at, v, emit.mask(result.guard));
+  if (combining)
+    b.combine(*combining, buffer, at, v, emit.mask(result.guard));
+  else
+    b.store(buffer, at, v, emit.mask(result.guard));
 }
 
 Buffers declare_buffers(tile::TileBuilder& b, const passes::KernelRequest& request, size_t skip,

@@ -62,9 +62,9 @@ class Emitter {
 // any case, so that it stands in the same row loop as the stores beside it.
 void emit_checks(tile::TileBuilder& b, Emitter& emit, const std::vector<Check>& checks,
                  uint32_t axes = 0);
-// `first`: what is added to the result's index, if given.
+// `first`: what is added to the result's index, if given. `combining`: with what is there.
 void emit_result(tile::TileBuilder& b, Emitter& emit, const Result& result, tile::BufferId buffer,
-                 tile::IndexId first = {});
+                 tile::IndexId first = {}, std::optional<ir::OpCode> combining = {});
 
 // Declares the kernel's buffers: `skip` leading body inputs have none (a scatter's base); outputs
 // only if asked for.

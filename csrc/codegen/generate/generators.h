@@ -10,7 +10,7 @@
 // - Scans run along c, in chunks that a GPU's threads keep in registers.
 // - Elements are written once, by one block, except by a scatter with equal slots: those rows are
 //   written by one block, where blocks divide the columns by one thread of them, in the order of
-//   the slots.
+//   the slots. Where a request asks for any order, combine writes them.
 // - Loads are inside their buffers at every position inside the extents where the mask holds.
 #pragma once
 

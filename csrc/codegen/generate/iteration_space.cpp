@@ -142,7 +142,7 @@ bool merge(Region& r, Liveness& live, size_t outer, size_t inner) {
 void order_free_vars(Region& r) {
   if (r.results.empty()) return;
   const SymbolTable& symbols = r.space.symbols();
-  const Affine& index = r.results[0].index;
+  const Affine& index = r.order ? *r.order : r.results[0].index;
   std::stable_sort(r.vars.begin(), r.vars.end(), [&](const IterVar& a, const IterVar& b) {
     if (a.role != b.role) return a.role < b.role;
     if (a.role == Role::Reduced) return false;

@@ -37,7 +37,8 @@ struct Region {
   std::vector<IterVar> vars;  // outermost first; Free ones before Reduced ones
   std::vector<Check> checks;
   std::vector<Result> results;
-  std::vector<bool> live;  // nodes that results and checks reach
+  std::optional<Affine> order;  // its factors order free variables, in place of the first result's
+  std::vector<bool> live;       // nodes that results and checks reach
   const Dim& extent(const IterVar& v) const { return space.atom(v.atom).bound; }
   std::vector<IterVar> vars_of(Role role) const;
 };
@@ -46,7 +47,7 @@ struct Region {
 using Walk = std::function<void(Region&, const Coordinates& root)>;
 
 // Runs `walk` until no split is left to make, orders the free variables by the strides of the first
-// result (largest first, sizes by their hints) and merges neighbours of one role.
+// result, or of `order` (largest first, sizes by their hints) and merges neighbours of one role.
 Region build_region(const SymbolTable& symbols, std::vector<RootDim> root, const Walk& walk);
 
 }  // namespace poot::codegen

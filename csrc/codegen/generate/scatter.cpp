@@ -6,7 +6,10 @@
 //
 // A GPU's blocks also divide the base's rows, by class: block k of K takes the slots with slot % K
 // = k, so that each row is still written by one block in order. Where there is nothing else to
-// divide, each thread has a class.
+// divide, each thread has a class. With parts, each takes every P-th slot, in a base of its own.
+//
+// In any order there is no loop: the source is walked as elementwise kernels walk theirs, and each
+// element combined with what is there in one access.
 #include <algorithm>
 #include <bit>
 
@@ -21,6 +24,7 @@ namespace {
 constexpr int64_t kScatterColumns = 1024;
 constexpr int64_t kBlocks = 1024, kMostClasses = 256, kSlotsOfClass = 8;  // of a GPU, about
 constexpr int64_t kThreadClasses = 4096;
+constexpr int64_t kShortBlock = 512;  // elements, where blocks are many and their work is alike
 
 // Sizes of an update: the rows of the base, the slots, and the elements of each.
 struct Sizes {
@@ -50,13 +54,28 @@ const ir::Eqn& update_of(const passes::KernelRequest& request) {
   return e;
 }
 
-// The slot that a place of the source goes to, with its check.
-NodeId slot_at(IndexMap& map, const ir::Eqn& e, const Coordinates& at, size_t axis,
-               const Dim& size) {
+// The slot that a place of the source goes to, with its check, where `guard` holds.
+NodeId slot_at(IndexMap& map, const ir::Eqn& e, const Coordinates& at, size_t axis, const Dim& size,
+               const Guard& guard) {
   if (e.op == ir::OpCode::scatter)
-    return map.checked(map.at(e.inputs[1], at), size, {}, false, program::kPlaceOutOfRange);
-  return map.checked(map.at(e.inputs[1], {at[axis]}), size, {}, !e.flag("exact"),
+    return map.checked(map.at(e.inputs[1], at, guard), size, guard, false,
+                       program::kPlaceOutOfRange);
+  return map.checked(map.at(e.inputs[1], {at[axis]}, guard), size, guard, !e.flag("exact"),
                      program::kIndexOutOfRange);
+}
+
+bool takes_any_order(const passes::KernelRequest& request, const Target& target) {
+  return request.any_order && target.isa == Isa::Ptx;
+}
+
+// As the source lies in memory, if it is an input.
+Affine source_order(const passes::KernelRequest& request, const ir::Operand& source,
+                    const Coordinates& at) {
+  const ir::Graph& body = *request.body;
+  for (size_t i = 0; ir::is_value(source) && i < body.inputs().size(); i++)
+    if (body.inputs()[i] == std::get<ir::ValueId>(source))
+      return element_index(request.inputs[i], at);
+  return element_index(ir::Layout::contiguous(body.type(source).shape), at);
 }
 
 // The class is the last free variable, if there are classes.
@@ -75,22 +94,36 @@ Region scatter_region(const passes::KernelRequest& request, const ir::Eqn& e, co
     root.push_back({shape[i], scattered ? Role::Reduced : Role::Free});
     (scattered ? sizes.slots : sizes.columns) *= shape[i];
   }
-  const int64_t of_rows = indexed ? classes(sizes, body.symbols(), target) : 1;
+  const bool any_order = takes_any_order(request, target), in_parts = !request.parts.is_const(1);
+  if (any_order)
+    for (RootDim& d : root) d.role = Role::Free;
+  const Dim slots = shape.empty() ? Dim(1) : shape[axis];
+  if (in_parts) root[axis].extent = Dim::ceildiv(slots, request.parts);
+  const int64_t of_rows =
+      indexed && !any_order && !in_parts ? classes(sizes, body.symbols(), target) : 1;
   has_classes = of_rows > 1;
   if (has_classes) root.push_back({of_rows, Role::Free});
+  if (in_parts) root.push_back({request.parts, Role::Free});
   return build_region(body.symbols(), root, [&](Region& r, const Coordinates& all) {
     IndexMap map(body, request.inputs, r.space, r.nodes);
-    const Coordinates at(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shape.size()));
-    Coordinates to = at;
+    Coordinates at(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shape.size()));
     Result result{{}, 0, {}, {}};
+    if (in_parts) {
+      at[axis] = at[axis] * request.parts + all.back();
+      if (!request.parts.is_const() || !slots.divisible_by(request.parts.value()))
+        result.guard.push_back({at[axis], 0, slots});
+    }
+    Coordinates to = at;
+    if (any_order) r.order = source_order(request, source, at);
     if (indexed) {
-      to[axis] = r.space.loaded(slot_at(map, e, at, axis, base[axis]), base[axis]);
+      to[axis] = r.space.loaded(slot_at(map, e, at, axis, base[axis], result.guard), base[axis]);
       result.guard.push_back({to[axis], 0, base[axis]});
       if (has_classes) result.guard.push_back({r.space.mod(to[axis], of_rows) - all.back(), 0, 1});
     }
-    result.value = map.at(source, at, has_classes ? result.guard : Guard());
+    if (in_parts) to[0] = to[0] + all.back() * base[0];
+    result.value = map.at(source, at, has_classes || in_parts ? result.guard : Guard());
     if (indexed) {
-      if (const std::string_view fn = e.text("fn"); !fn.empty())
+      if (const std::string_view fn = e.text("fn"); !fn.empty() && !any_order)
         result.value = r.nodes.pointwise(*ir::op_from_name(fn), body.type(e.inputs[0]).dtype,
                                          {map.at(e.inputs[0], to, result.guard), result.value});
     } else {
@@ -124,8 +157,12 @@ tile::Program generate_scatter(const passes::KernelRequest& request, const Targe
   tile::TileBuilder b(request.name, symbols);
   Buffers buffers = declare_buffers(b, request, 1);
   buffers.inputs[0] = buffers.outputs[0];  // the base is read where it is written
-  const int64_t width = column_capacity(columns.size, symbols, kScatterColumns);
-  const int64_t height = row_capacity(rows.size, columns.size, width, symbols);
+  const bool any_order = takes_any_order(request, target);
+  const bool short_blocks = any_order || !request.parts.is_const(1);
+  const int64_t width =
+      column_capacity(columns.size, symbols, short_blocks ? kShortBlock : kScatterColumns);
+  const int64_t height = row_capacity(rows.size, columns.size, width, symbols,
+                                      short_blocks ? kShortBlock : kBlockElems);
   const bool flat = rows.size.is_const(1);
   BlockedAxis r;
   // A GPU's grid is long along its first axis only.
@@ -146,7 +183,8 @@ tile::Program generate_scatter(const passes::KernelRequest& request, const Targe
     bind_flat(b, emit, region, slots, b.scalar(b.for_index()), 0);
   }
   emit_checks(b, emit, region.checks, flat ? 0 : 1);
-  emit_result(b, emit, region.results[0], buffers.outputs[0]);
+  emit_result(b, emit, region.results[0], buffers.outputs[0], {},
+              any_order ? ir::op_from_name(e.text("fn")) : std::nullopt);
   if (loop) b.end_for({});
   b.program().block_elems =
       (flat ? 1 : height) * width * std::max<int64_t>(slots.size.hint(symbols), 1);

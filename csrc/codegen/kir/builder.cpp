@@ -171,7 +171,11 @@ void KirBuilder::store_masked(ObjectId o, ValueId index, ValueId v, ValueId mask
 }
 
 void KirBuilder::scatter(ObjectId o, ValueId index, ValueId v, ValueId mask) {
-  Inst i = make(Op::scatter, {index, mask, v});
+  atomic(Op::scatter, o, index, v, mask);
+}
+
+void KirBuilder::atomic(Op op, ObjectId o, ValueId index, ValueId v, ValueId mask) {
+  Inst i = make(op, {index, mask, v});
   i.object = o;
   append(std::move(i));
 }

@@ -250,9 +250,10 @@ class Machine {
     if (is_prefetch(i.op)) return;
     if (i.op == Op::store_peer) return store_peer(i, t);
     const bool stores = i.results.empty();
-    const bool indexed = i.op == Op::gather || i.op == Op::scatter || i.op == Op::lookup;
+    const bool indexed =
+        i.op == Op::gather || i.op == Op::scatter || i.op == Op::lookup || is_atomic(i.op);
     const bool masked = i.op == Op::load_masked || i.op == Op::gather || i.op == Op::store_masked ||
-                        i.op == Op::scatter;
+                        i.op == Op::scatter || is_atomic(i.op);
     const uint64_t* value = stores ? lanes(i.args.back(), t) : nullptr;
     uint64_t* out = stores ? nullptr : lanes(i.results[0], t);
     const size_t n = stores ? k_.type(i.args.back()).lanes : i.type.lanes;
@@ -271,7 +272,11 @@ class Machine {
       }
       const int64_t at =
           indexed ? index(i.args[0], t, l) : index(i.args[0], t, 0) + static_cast<int64_t>(l);
-      if (stores) {
+      if (is_atomic(i.op)) {
+        memory_.combine(i.object, at, [&](uint64_t there) {
+          return combine_atomically(i.op, k_.objects[i.object.index].elem, there, value[l]);
+        });
+      } else if (stores) {
         memory_.store(i.object, at, value[l], t);
       } else {
         out[l] = memory_.load(i.object, at, t);

@@ -53,6 +53,10 @@ inline constexpr bool is_prefetch(Op op) {
   return op == Op::prefetch || op == Op::prefetch_far;
 }
 
+inline constexpr bool is_atomic(Op op) {
+  return op >= Op::atomic_fadd && op <= Op::atomic_umin;
+}
+
 inline constexpr int kOpCount = 0
 #define KIR(...) +1
 #include "codegen/kir/kir.def"
@@ -200,6 +204,7 @@ class KirBuilder {
   void store(ObjectId o, ValueId index, ValueId v, uint32_t align = 0, bool nontemporal = false);
   void store_masked(ObjectId o, ValueId index, ValueId v, ValueId mask);
   void scatter(ObjectId o, ValueId index, ValueId v, ValueId mask);
+  void atomic(Op op, ObjectId o, ValueId index, ValueId v, ValueId mask);
   void prefetch(ObjectId o, ValueId index, bool far = false);
   void tile_rows(ValueId rows);
   void tile_zero(uint32_t tile);

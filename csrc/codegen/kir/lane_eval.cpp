@@ -389,4 +389,33 @@ uint64_t combine_lanes(Op reduction, Elem e, uint64_t a, uint64_t b) {
   return eval_lane(step, e, e, a, b, 0);
 }
 
+uint64_t combine_atomically(Op atomic, Elem e, uint64_t there, uint64_t operand) {
+  Inst step{};
+  step.type = {e, 1};
+  switch (atomic) {
+    case Op::atomic_fadd:
+      step.op = e == Elem::F16 || e == Elem::BF16 ? Op::hadd : Op::fadd;
+      break;
+    case Op::atomic_fmax:
+      return combine_lanes(Op::reduce_fmax, e, there, operand);
+    case Op::atomic_fmin:
+      return combine_lanes(Op::reduce_fmin, e, there, operand);
+    case Op::atomic_iadd:
+      step.op = Op::iadd;
+      break;
+    case Op::atomic_smax:
+      step.op = Op::smax;
+      break;
+    case Op::atomic_smin:
+      step.op = Op::smin;
+      break;
+    case Op::atomic_umax:
+      step.op = Op::umax;
+      break;
+    default:
+      step.op = Op::umin;
+  }
+  return eval_lane(step, e, e, there, operand, 0);
+}
+
 }  // namespace poot::kir

@@ -16,6 +16,9 @@ uint64_t dot_pair(uint64_t acc, const uint64_t* a, const uint64_t* b);
 // One step of a reduce_ instruction: lane i op lane i + n/2.
 uint64_t combine_lanes(Op reduction, Elem e, uint64_t a, uint64_t b);
 
+// What an atomic_ instruction makes of what is there and its operand.
+uint64_t combine_atomically(Op atomic, Elem e, uint64_t there, uint64_t operand);
+
 int64_t sign_extend(uint64_t bits, int64_t width);
 
 }  // namespace poot::kir

@@ -1,12 +1,18 @@
 // Races are found by shadow records: an element remembers who wrote and who read it since the last
 // point that orders accesses. A barrier orders workgroup arrays, among the threads of a workgroup
 // or of the whole cluster; nothing inside a block orders buffers, so two threads of a block must
-// never meet in one element that either writes.
+// never meet in one element that either writes, but in atomic accesses.
 #include "codegen/kir/object_memory.h"
 
 #include <cstring>
 
 namespace poot::kir {
+
+namespace {
+
+constexpr uint32_t kAtomic = ~uint32_t{0};  // in place of a thread: any that access so
+
+}  // namespace
 
 ObjectMemory::ObjectMemory(const Kernel& k, std::span<const std::span<std::byte>> buffers)
     : k_(k), stores_(k.objects.size()) {
@@ -97,6 +103,28 @@ uint64_t ObjectMemory::load(ObjectId o, int64_t index, uint32_t thread) {
   uint64_t bits = 0;
   std::memcpy(&bits, s.bytes + at * static_cast<size_t>(s.width), static_cast<size_t>(s.width));
   return bits;
+}
+
+void ObjectMemory::note_atomic(ObjectId o, int64_t index) {
+  Store& s = stores_[o.index];
+  const size_t at = place(s, index, 0, 0);
+  if (s.writes.empty()) return;
+  for (const Access* a : {&s.writes[at], &s.reads[at]})
+    if (a->epoch >= block_epoch_ && a->thread != kAtomic) race(s, index, a->thread, kAtomic);
+  s.writes[at].epoch = epoch_;
+  s.writes[at].thread = kAtomic;
+}
+
+uint64_t ObjectMemory::read(ObjectId o, int64_t index) const {
+  const Store& s = stores_[o.index];
+  uint64_t bits = 0;
+  std::memcpy(&bits, s.bytes + index * s.width, static_cast<size_t>(s.width));
+  return bits;
+}
+
+void ObjectMemory::write(ObjectId o, int64_t index, uint64_t bits) {
+  Store& s = stores_[o.index];
+  std::memcpy(s.bytes + index * s.width, &bits, static_cast<size_t>(s.width));
 }
 
 void ObjectMemory::store(ObjectId o, int64_t index, uint64_t bits, uint32_t thread) {

@@ -26,6 +26,13 @@ class ObjectMemory {
   uint64_t load(ObjectId o, int64_t index, uint32_t thread);
   void store(ObjectId o, int64_t index, uint64_t bits, uint32_t thread);
   void store(ObjectId o, int64_t index, uint64_t bits, uint32_t thread, uint32_t rank);
+  // The element becomes `combined(element)`: races with other accesses, not with others of this
+  // kind.
+  template <class F>
+  void combine(ObjectId o, int64_t index, F&& combined) {
+    note_atomic(o, index);
+    write(o, index, combined(read(o, index)));
+  }
 
  private:
   struct Access {
@@ -44,6 +51,9 @@ class ObjectMemory {
   // Where the element lies: private arrays have one copy a thread, workgroup arrays one a rank.
   size_t place(const Store& s, int64_t index, uint32_t thread, uint32_t rank) const;
   uint32_t rank_of(uint32_t thread) const { return thread / k_.threads; }
+  void note_atomic(ObjectId o, int64_t index);
+  uint64_t read(ObjectId o, int64_t index) const;  // of a buffer, unchecked
+  void write(ObjectId o, int64_t index, uint64_t bits);
   [[noreturn]] void race(const Store& s, int64_t index, uint32_t a, uint32_t b) const;
   // Nothing orders the access, by a thread of workgroup `rank`, before one of the thread now.
   bool current(const Store& s, const Access& a, uint32_t rank, uint32_t thread) const;

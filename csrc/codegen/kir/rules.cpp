@@ -212,7 +212,15 @@ Result check_object(const Kernel& k, const Inst& inst, const OpInfo& info) {
     if (k.type(inst.args[1]).lanes != value.lanes)
       return Broken{"kir-C3", "the mask's lanes are not the value's"};
   }
-  if (inst.op == Op::scatter &&
+  if (is_atomic(inst.op)) {
+    const bool of_float = inst.op <= Op::atomic_fmin;
+    const bool known = inst.op == Op::atomic_fadd ? is_float(value.elem)
+                       : of_float                 ? is_arith_float(value.elem)
+                                                  : is_int(value.elem);
+    if (!known || o.kind != ObjectKind::Buffer)
+      return Broken{"kir-C7", std::string(info.name) + " of " + value.str() + " in %" + o.name};
+  }
+  if ((inst.op == Op::scatter || is_atomic(inst.op)) &&
       (k.type(inst.args[0]).lanes != value.lanes || k.type(inst.args[1]).lanes != value.lanes))
     return Broken{"kir-C3", "index, mask and value differ in lanes"};
   if (!is_prefetch(inst.op) && value.elem != o.elem)

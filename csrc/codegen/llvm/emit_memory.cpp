@@ -224,6 +224,65 @@ void Emitter::store_masked(const kir::Inst& i) {
            i.object);
 }
 
+namespace {
+
+llvm::AtomicRMWInst::BinOp atomic_operation(Op op) {
+  using Rmw = llvm::AtomicRMWInst;
+  switch (op) {
+    case Op::atomic_fadd:
+      return Rmw::FAdd;
+    case Op::atomic_fmax:
+      return Rmw::FMaximum;
+    case Op::atomic_fmin:
+      return Rmw::FMinimum;
+    case Op::atomic_iadd:
+      return Rmw::Add;
+    case Op::atomic_smax:
+      return Rmw::Max;
+    case Op::atomic_smin:
+      return Rmw::Min;
+    case Op::atomic_umax:
+      return Rmw::UMax;
+    default:
+      return Rmw::UMin;
+  }
+}
+
+}  // namespace
+
+// LLVM expands what the chip has no instruction for into a loop of compare and exchange, and sums
+// of f32 too, since the chip's take denormals as zero.
+void Emitter::combine_atomically(const kir::Inst& i) {
+  const llvm::SyncScope::ID device = context_.getOrInsertSyncScopeID("device");
+  const kir::Elem elem = kernel_.objects[i.object.index].elem;
+  const auto lane = [&](Value* v, unsigned l) {
+    return lanes(v) == 1 ? v : b_.CreateExtractElement(v, uint64_t{l});
+  };
+  const auto combine = [&](Value* at, Value* v) {
+    if (i.op == Op::atomic_fadd && elem == kir::Elem::F32) {
+      auto* type_of =
+          llvm::FunctionType::get(b_.getVoidTy(), {b_.getInt64Ty(), v->getType()}, false);
+      auto* add = llvm::InlineAsm::get(type_of, "red.relaxed.gpu.global.add.f32 [$0], $1;",
+                                       "l,f,~{memory}", true);
+      b_.CreateCall(add, {b_.CreatePtrToInt(at, b_.getInt64Ty()), v});
+      return;
+    }
+    // f16 and bf16 are held as integers.
+    if (elem == kir::Elem::F16) v = b_.CreateBitCast(v, b_.getHalfTy());
+    if (elem == kir::Elem::BF16) v = b_.CreateBitCast(v, b_.getBFloatTy());
+    b_.CreateAtomicRMW(atomic_operation(i.op), at, v, alignment(i), llvm::AtomicOrdering::Monotonic,
+                       device);
+  };
+  for (unsigned l = 0; l < lanes(arg(i, 2)); ++l)
+    guarded(
+        lane(arg(i, 1), l),
+        [&]() -> Value* {
+          combine(address(i.object, lane(arg(i, 0), l), true), lane(arg(i, 2), l));
+          return nullptr;
+        },
+        nullptr);
+}
+
 void Emitter::fail_if(Value* condition, uint32_t code) {
   guarded(
       condition,
@@ -247,6 +306,15 @@ bool Emitter::emit_memory(const kir::Inst& i) {
     case Op::store_masked:
     case Op::scatter:
       return store_masked(i), true;
+    case Op::atomic_fadd:
+    case Op::atomic_fmax:
+    case Op::atomic_fmin:
+    case Op::atomic_iadd:
+    case Op::atomic_smax:
+    case Op::atomic_smin:
+    case Op::atomic_umax:
+    case Op::atomic_umin:
+      return combine_atomically(i), true;
     case Op::prefetch:
     case Op::prefetch_far: {
       const uint32_t locality = i.op == Op::prefetch ? 3 : 2;

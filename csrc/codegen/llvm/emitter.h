@@ -115,6 +115,7 @@ class Emitter {
   void store(const kir::Inst& i);
   Value* load_masked(const kir::Inst& i);
   void store_masked(const kir::Inst& i);
+  void combine_atomically(const kir::Inst& i);
   void fail_if(Value* condition, uint32_t code);
   Value* address(kir::ObjectId o, Value* index, bool in_bounds);
   llvm::Align alignment(const kir::Inst& i) const;

@@ -67,8 +67,7 @@ void collect(const TileFacts& facts, const tile::Block& b, LoopAxes& out) {
   for (tile::ValueId v : b.params) out.used |= facts.axes(v);
   for (const tile::Inst& inst : b.insts) {
     for (tile::ValueId v : inst.results) out.used |= facts.axes(v);
-    if (inst.op == tile::Op::store || inst.op == tile::Op::check)
-      out.stores &= facts.axes(inst.args[0]);
+    if (tile::writes(inst.op) || inst.op == tile::Op::check) out.stores &= facts.axes(inst.args[0]);
     for (const tile::Block& inner : inst.blocks) collect(facts, inner, out);
   }
 }

@@ -126,6 +126,7 @@ class Emitter {
   // While set, a GPU's vectors of a row's own data pass through the cache: nobody reads them soon.
   void last_walk(bool yes) { last_walk_ = yes; }
   void store(const tile::Inst& inst);
+  void combine(const tile::Inst& inst);
   // Stores even and odd elements of a store of stride 2; the position is that of the first pair.
   void store_woven(const tile::Inst& inst, kir::ValueId even, kir::ValueId odd);
   void check(const tile::Inst& inst);

@@ -30,7 +30,7 @@ void each_instruction(const tile::Block& b, F&& visit) {
 template <class F>
 void each_access(const tile::Block& b, F&& visit) {
   each_instruction(b, [&](const tile::Inst& inst) {
-    if (inst.op == tile::Op::load || inst.op == tile::Op::store) visit(inst);
+    if (inst.op == tile::Op::load || tile::writes(inst.op)) visit(inst);
   });
 }
 
@@ -46,9 +46,11 @@ bool has_loops(const tile::Block& b) {
 uint32_t GpuLowering::choose_vector(AxisSet columns, int64_t capacity) const {
   const tile::Program& p = facts_.program();
   int64_t narrowest = 0;
+  bool atomic = false;
   uint64_t aligned = kLongestVector;
   each_access(p.body, [&](const tile::Inst& inst) {
     if (inst.op == tile::Op::load && !facts_.live(inst.results[0])) return;
+    atomic = atomic || inst.op == tile::Op::combine;
     const AxisSet deps = facts_.deps(inst.index) & columns;
     for (uint32_t a = 0; a < p.axes.size(); ++a) {
       if ((deps >> a & 1) == 0 || tile::const_stride(p, inst.index, AxisId(a)) != 1) continue;
@@ -58,7 +60,8 @@ uint32_t GpuLowering::choose_vector(AxisSet columns, int64_t capacity) const {
         aligned = std::min(aligned, factor);
     }
   });
-  if (narrowest == 0 && !scans_) return 1;
+  // A warp's atomic accesses meet in lines of the cache where its threads are neighbours.
+  if (atomic || (narrowest == 0 && !scans_)) return 1;
   // Threads scan elements side by side even if they are loaded one by one.
   const uint64_t most = scans_ ? gpu_vector(narrowest == 0 ? kScannedBytes : narrowest)
                                : std::min<uint64_t>(aligned, gpu_vector(narrowest));

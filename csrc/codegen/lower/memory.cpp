@@ -236,6 +236,38 @@ void Emitter::store(const tile::Inst& inst) {
   if (&inst == asks_ && target_.isa == Isa::X86) ask_next_row();
 }
 
+namespace {
+
+Op atomic_op(ir::OpCode op, DType dtype) {
+  const bool f = is_float(dtype), s = is_signed(dtype);
+  switch (op) {
+    case ir::OpCode::maximum:
+      return f ? Op::atomic_fmax : s ? Op::atomic_smax : Op::atomic_umax;
+    case ir::OpCode::minimum:
+      return f ? Op::atomic_fmin : s ? Op::atomic_smin : Op::atomic_umin;
+    default:
+      return f ? Op::atomic_fadd : Op::atomic_iadd;
+  }
+}
+
+}  // namespace
+
+void Emitter::combine(const tile::Inst& inst) {
+  const tile::Buffer& buf = program().buffers.at(inst.buffer.index);
+  if (target_.isa != Isa::Ptx)
+    throw Unsupported("kernel " + program().name, "atomic accesses on this target");
+  Guard g = guard(inst.mask);
+  if (g.never) return;
+  const uint16_t n = vector_.axis ? lanes() : uint16_t{1};
+  const KValue v = to_storage(buf.dtype, exact(inst.args[0], n));
+  KValue mask = vector_.axis ? lane_mask({.scalar = {}, .lanes = g.lanes}) : KValue();
+  if (!mask) mask = b_.constant({Elem::I1, n}, 1);
+  write_if(both(g.scalar, predicate_), [&] {
+    const KValue at = vector_.axis ? index_lanes(inst.index) : index(inst.index);
+    b_.atomic(atomic_op(inst.pointwise, buf.dtype), kir::ObjectId(inst.buffer.index), at, v, mask);
+  });
+}
+
 void Emitter::write_vector(const tile::Inst& inst, const Guard& g, KValue v) {
   const kir::ObjectId object(inst.buffer.index);
   const Access a = access(inst.buffer, inst.index, true);

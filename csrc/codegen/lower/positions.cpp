@@ -130,7 +130,8 @@ void BlockLowering::fill(const Root& root) {
 void BlockLowering::effects(const Root& root) {
   switch (root.kind) {
     case Root::Store:
-      return emit_.store(*root.inst);
+      return root.inst->op == tile::Op::combine ? emit_.combine(*root.inst)
+                                                : emit_.store(*root.inst);
     case Root::Check:
       return emit_.check(*root.inst);
     case Root::Keep:

@@ -131,8 +131,8 @@ void BlockLowering::lower_run(const Insts& insts, const tile::Inst* yield,
       for (ValueId v : inst->results) run.reductions[v.index] = run.roots.size();
       run.roots.push_back(scan_root(*inst));
     }
-    if (inst->op == tile::Op::store || inst->op == tile::Op::check)
-      run.roots.push_back(make_root(inst->op == tile::Op::store ? Root::Store : Root::Check, inst,
+    if (tile::writes(inst->op) || inst->op == tile::Op::check)
+      run.roots.push_back(make_root(tile::writes(inst->op) ? Root::Store : Root::Check, inst,
                                     inst->args[0], unbound_axes(inst->args[0], false)));
   }
   for (const tile::Inst* inst : insts)

@@ -142,6 +142,15 @@ void TileBuilder::store(BufferId b, IndexId index, ValueId v, Mask mask) {
   push({.op = Op::store, .args = {v}, .buffer = b, .index = index, .mask = std::move(mask)});
 }
 
+void TileBuilder::combine(ir::OpCode op, BufferId b, IndexId index, ValueId v, Mask mask) {
+  push({.op = Op::combine,
+        .args = {v},
+        .buffer = b,
+        .index = index,
+        .mask = std::move(mask),
+        .pointwise = op});
+}
+
 ValueId TileBuilder::broadcast(ValueId v, std::vector<AxisId> axes) {
   if (type(v).axes == axes) return v;
   const ValueId out = value({type(v).dtype, false, std::move(axes)});

@@ -164,6 +164,7 @@ class Interpreter {
         fill(out, [&] { return load(inst); });
         break;
       case Op::store:
+      case Op::combine:
         store(inst);
         break;
       case Op::broadcast:
@@ -204,9 +205,15 @@ class Interpreter {
   void store(const Inst& inst) {
     each(p_.types[inst.args[0].index], [&] {
       if (!inside(inst.mask)) return;
-      const Bits bits = element(inst.args[0]);
-      std::memcpy(address(inst), &bits,
-                  static_cast<size_t>(byte_size(p_.buffers[inst.buffer.index].dtype)));
+      const DType dtype = p_.buffers[inst.buffer.index].dtype;
+      const auto size = static_cast<size_t>(byte_size(dtype));
+      Bits bits = element(inst.args[0]);
+      if (inst.op == Op::combine) {
+        Bits both[2] = {0, bits};
+        std::memcpy(both, address(inst), size);
+        bits = ir::eval_pointwise(inst.pointwise, dtype, dtype, both, nullptr);
+      }
+      std::memcpy(address(inst), &bits, size);
     });
   }
   Bits pointwise(const Inst& inst) {

@@ -303,6 +303,13 @@ class Parser {
         if (c_.take_word("else")) inst.value = c_.scalar();
         p_.buffers[inst.buffer.index].read = true;
         break;
+      case Op::combine: {
+        const size_t at = c_.skip();
+        const auto op = ir::op_from_name(c_.word());
+        if (!op) c_.fail_at(at, "parse-C1", "no such operation");
+        inst.pointwise = *op;
+        [[fallthrough]];
+      }
       case Op::store:
         access(inst);
         inst.args.push_back(use());

@@ -172,6 +172,9 @@ class Printer {
              mask(inst.mask);
         if (inst.value) s += " else " + inst.value->str();
         break;
+      case Op::combine:
+        s += " " + std::string(ir::op_info(inst.pointwise).name);
+        [[fallthrough]];
       case Op::store:
         s += " " + p_.buffers.at(inst.buffer.index).name + "[" + index(inst.index) + "] " +
              value(inst.args[0]) + mask(inst.mask);

@@ -79,6 +79,11 @@ enum class Op : uint8_t {
 #undef TILE
 };
 
+// A position of the buffer gets its value from the instruction.
+inline constexpr bool writes(Op op) {
+  return op == Op::store || op == Op::combine;
+}
+
 struct Block;
 
 struct Inst {
@@ -89,7 +94,7 @@ struct Inst {
   IndexId index, index_hi;  // load/store/index_tile/scalar_index; for_: lo and hi
   Mask mask;
   std::optional<ir::Scalar> value;         // constant; load's `other`
-  ir::OpCode pointwise = ir::OpCode::add;  // pointwise, reduce; dot: reduce_sum
+  ir::OpCode pointwise = ir::OpCode::add;  // pointwise, reduce, combine; dot: reduce_sum
   DType dtype = DType::F32;                // result dtype of pointwise and index_tile
   uint32_t axis = 0;  // reduce, scan, dot: position in the operand's axes; block_id: grid axis
   uint32_t code = 0;  // check
@@ -180,6 +185,7 @@ class TileBuilder {
   ValueId load(BufferId b, IndexId index, std::vector<AxisId> axes, Mask mask = {},
                std::optional<ir::Scalar> other = std::nullopt);
   void store(BufferId b, IndexId index, ValueId v, Mask mask = {});
+  void combine(ir::OpCode op, BufferId b, IndexId index, ValueId v, Mask mask = {});
   ValueId broadcast(ValueId v, std::vector<AxisId> axes);  // v itself if it has these axes
   ValueId pointwise(ir::OpCode op, DType result, std::vector<ValueId> args);
   ValueId reduce(ir::OpCode op, ValueId v, uint32_t axis);

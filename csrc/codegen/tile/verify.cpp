@@ -25,6 +25,7 @@
 // tile-C17  scan takes equally many identities, starts and elements, the latter tiles with an axis
 //           at its position, which the starts have not, of dtypes wider than 16 bits where floats;
 //           identities have no axes; its body is pointwise ops and constants without axes
+// tile-C18  combine takes add, maximum or minimum
 #include <algorithm>
 #include <set>
 
@@ -285,6 +286,11 @@ class Verifier {
         expect(p_.buffers[inst.buffer.index].dtype == out->dtype, "tile-C8", "the buffer's dtype");
         expect(!inst.value || inst.value->dtype == out->dtype, "tile-C8", "dtype of `other`");
         break;
+      case Op::combine:
+        expect(inst.pointwise == ir::OpCode::add || inst.pointwise == ir::OpCode::maximum ||
+                   inst.pointwise == ir::OpCode::minimum,
+               "tile-C18", std::string(ir::op_info(inst.pointwise).name) + " combines nothing");
+        [[fallthrough]];
       case Op::store:
         check_index(inst.index, arg->axes);
         check_mask(inst.mask, arg->axes);

@@ -115,6 +115,32 @@ def test_ptxas_accepts_the_demo_models(ptxas, tmp_path, chip):
     assert told.count("Used ") == len(set(kernels)) > 50
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+def test_atomic_accesses(ptxas, tmp_path, chip):
+    """Instructions where the chip has them, for the device; else compare and exchange."""
+    source, ptx = HERE.parent / "kir" / "atomics_ptx.kir", tmp_path / "k.ptx"
+    ptx.write_text(run([KERNELC, "--compile", source, "--target", chip]).stdout)
+    run([ptxas, f"-arch={chip}", "-o", tmp_path / "k.cubin", ptx])
+    own = re.findall(r"(?:red|atom)(?:\.relaxed)?\.gpu\.global\.(\w+(?:\.noftz)?\.\w+)", ptx.read_text())
+    assert {"add.f32", "add.f64", "add.noftz.f16", "max.s32", "max.s64", "max.u32", "min.u64"} <= set(own)
+    assert {"add.u32", "add.u64"} <= set(own) or {"add.s32", "add.s64"} <= set(own)
+    assert ("add.noftz.bf16" in own) == (chip == "sm_90a")
+
+
+def test_sums_of_few_rows_are_made_in_parts():
+    for name in ("scatter_add_in_parts_f32", "count_i64"):
+        kernels = kernels_of(KINDS[name], "sm_90a")
+        names = [re.match(r"kernel @(\w+)", k)[1].removeprefix("scatter_update") for k in kernels]
+        assert names[-4:] == ["_zero", "_parts", "_total", ""]
+        assert not any("atomic" in k for k in kernels)
+
+
+@pytest.mark.parametrize("name", [n for n in KINDS if n.startswith("atomic_")])
+def test_what_needs_no_order_is_combined_atomically(name):
+    kernel = kernels_of(KINDS[name], "sm_90a")[-1]
+    assert kernel.count("atomic_") == 1
+
+
 def test_all_kinds_of_requests_are_here():
     """Split and whole reductions, rows, products, scatters, movement: by the names of the planned kernels."""
     names = {re.match(r"kernel @(\w+)", k)[1] for g in KINDS.values() for k in kernels_of(g, "sm_90a")}
