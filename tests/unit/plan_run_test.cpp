@@ -57,8 +57,9 @@ bool equal(const HostArray& a, const HostArray& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.data == b.data;
 }
 
-void expect_plan_agrees(const ir::Graph& graph, Random& random) {
-  const Target target = Target::parse("x86-64-v4");
+void expect_plan_agrees(const ir::Graph& graph, Random& random,
+                        std::string_view name = "x86-64-v4") {
+  const Target target = Target::parse(name);
   PassContext context{target, {}, {}, {}, {}, {}};
   const Signature signature = default_signature(graph);
   const PlanResult planned = plan(graph, signature, context);
@@ -205,6 +206,26 @@ class RandomGraph {
   std::vector<ValueId> values_, inputs_;
   ValueId slots_;
 };
+
+// Few rows that many are added to: in parts, into the base itself and into a copy of it.
+TEST(PlanRuns, SumsInParts) {
+  Random random(3);
+  for (const char* dtype : {"i64", "f32", "bf16"})
+    for (const char* read_again : {"", ", %b"}) {
+      const std::string d(dtype), again(read_again);
+      const ir::Graph graph = ir::parse_graph(
+          "graph @s(%b: " + d + "[3,5], %i: i64[70], %x: " + d + "[70,5]) -> (" + d + "[3,5]" +
+          (again.empty() ? "" : ", " + d + "[3,5]") + ") {\n  %0 = neg %b : " + d +
+          "[3,5]\n  %1 = scatter_update %0, %i, %x {axis=0, " + "exact=true, fn=\"add\"} : " + d +
+          "[3,5]\n  return %1" + (again.empty() ? "" : ", %0") + "\n}");
+      if (d != "f32") expect_plan_agrees(graph, random, "sm_90a");
+      const Target target = Target::parse("sm_90a");
+      PassContext context{target, {}, {}, {}, {}, {}};
+      const PlanResult planned = plan(graph, default_signature(graph), context);
+      EXPECT_TRUE(std::any_of(planned.requests.begin(), planned.requests.end(),
+                              [](const KernelRequest& r) { return r.parts.is_const(5); }));
+    }
+}
 
 TEST(PlanRuns, RandomGraphs) {
   for (uint32_t seed = 0; seed < 1000 && !HasFailure(); ++seed) {
