@@ -82,7 +82,8 @@ def classify(result: Result) -> None:
     _of_backward(result, report.graphs)
     reasons = [r.break_reason for r in report.regions if r.break_reason]
     result.breaks = len(reasons)
-    why = report.eager_frames[0]["reason"] if report.eager_frames else "no tensor work reaches a backend"
+    left = [f["reason"] for f in report.eager_frames] + report.breaks_without_graph
+    why = left[0] if left else "no tensor work reaches a backend"
     if not report.graphs:
         result.cls, result.reason = "skipped", f"{LEFT} it to eager: {why}"
     elif report.eager_frames:

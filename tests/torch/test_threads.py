@@ -67,6 +67,37 @@ def test_first_calls_from_several_threads():
 
 
 @torch.no_grad()
+def test_eight_threads_call_one_module_and_compile_others():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    shared = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32))
+    compiled = torch.compile(shared, backend=poot)
+    x = torch.randn(4, 16)
+    want = compiled(x)
+    wrong, errors = [], []
+
+    def work(number):
+        try:
+            with torch.no_grad():
+                own = torch.nn.Sequential(torch.nn.Linear(16, 8 + number), torch.nn.Softmax(-1))
+                mine = torch.compile(own, backend=poot)
+                for i in range(20):
+                    if not torch.equal(compiled(x), want):
+                        wrong.append((number, i))
+                    if i % 5 == 0:
+                        torch.testing.assert_close(mine(x), own(x))
+        except Exception as e:  # told by the test's thread
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong and not errors
+
+
+@torch.no_grad()
 def test_thread_count_changed_between_calls():
     """Dynamo guards the count and recompiles; code that is called anyway follows it, with equal bits."""
     before = torch.get_num_threads()
