@@ -22,7 +22,7 @@ from .constants import Constants, Folded
 from .dispatch import Dispatched, Fallback, WholeGraph, draws
 from .emitter import DTYPE_NAMES, ComplexVal, Declined, Emitter, Val
 from .graph_facts import ASSERTIONS, CHECKS, device_of, is_host_number, is_token, view_base
-from .lowerings import complex_numbers, registry
+from .lowerings import REFUSED, complex_numbers, registry
 from .lowerings.random import DRAWN
 from .provenance import source_line
 from .result_check import mismatch, read_results, refusal
@@ -309,7 +309,8 @@ class _Importer:
         for t in results:
             if t.device != self.device and t.ndim != 0:
                 raise WholeGraph(f"a tensor on {t.device}", str(node.target), source_line(node))
-        return next((f"no kernels for {t.dtype}" for t in results if t.dtype not in DTYPE_NAMES), None)
+        unknown = next((f"no kernels for {t.dtype}" for t in results if t.dtype not in DTYPE_NAMES), None)
+        return unknown or (REFUSED[node.target](node) if node.target in REFUSED else None)
 
     # ---- calls of the dispatcher
 

@@ -12,6 +12,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 _FAMILIES = (
     "predicates",
     "pointwise",
@@ -36,6 +38,8 @@ _FAMILIES = (
 _REGISTRY: dict[Any, Callable[..., Any]] = {}
 FIRST_RESULT: set[Any] = set()
 """Overloads whose lowering yields only the first result, and stands where nothing reads the others."""
+REFUSED: dict[Any, Callable[[torch.fx.Node], str | None]] = {}
+"""Why eager refuses a node that its meta function accepts, if it does: the call is left to eager, for its exception."""
 
 
 def lower(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

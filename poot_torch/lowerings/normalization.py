@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 from .. import _C
 from ..emitter import Declined, Emitter, Val, is_float, opmath
-from . import lower
+from . import REFUSED, lower
 from .reductions import moments, trailing
 
 aten = torch.ops.aten
@@ -82,6 +83,15 @@ def rms_norm(e: Emitter, x: Val, normalized_shape: Any, weight: Val | None, eps:
     rstd = e.emit("rsqrt", e.add(e.mean(e.mul(wide, wide), axes, True), eps))
     y = e.cast(_affine(e, e.mul(wide, rstd), weight, None), x.dtype)
     return y, e.cast(rstd, e.meta[1].dtype)
+
+
+def _unordered(node: torch.fx.Node) -> str | None:
+    x = node.args[0].meta["val"]  # type: ignore[union-attr]
+    ordered = x.device.type != "cpu" or x.is_contiguous(memory_format=suggest_memory_format(x))
+    return None if ordered else "eager refuses operands that are neither contiguous nor channels-last"
+
+
+REFUSED[aten.native_group_norm.default] = _unordered
 
 
 @lower(aten.native_group_norm.default)

@@ -76,3 +76,16 @@ def test_places_outside_are_eagers_error(op):
         with pytest.raises(eager.type):
             compiled(x, outside)
     torch.testing.assert_close(compiled(x, places), fn(x, places))
+
+
+def test_group_norm_of_strides_that_eager_refuses():
+    x = torch.randn(2, 6, 4, 3, device="cpu").transpose(1, 2)
+    fn = lambda x: torch.native_group_norm(x, None, None, 2, 4, 18, 2, 1e-5)[0] + 1  # noqa: E731
+    compiled = torch.compile(fn, backend=poot)
+    with pytest.raises(RuntimeError, match="contiguous"):
+        fn(x)
+    with pytest.raises(RuntimeError, match="contiguous"):
+        compiled(x)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        y = x.contiguous(memory_format=layout)
+        torch.testing.assert_close(compiled(y), fn(y))
