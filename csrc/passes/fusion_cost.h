@@ -60,6 +60,9 @@ ProductChoice choose_product(const Product& product, const SymbolTable& symbols,
 // lies, with the columns of its windows.
 bool pays_as_product(const Shape& result, const SymbolTable& symbols);
 
+// Whether an attention equation is computed by generated kernels rather than the library.
+bool pays_as_kernels(const ir::Graph& graph, const ir::Eqn& attention, const Target& target);
+
 // Number of elements at the hint sizes.
 double hinted_numel(const Shape& shape, const SymbolTable& symbols);
 

@@ -133,12 +133,14 @@ void Planner::convolution_call() {
   set_place(v, out);
 }
 
-// Whether pooling is a kernel: on a GPU, where nobody asks for the places of the maxima, which the
-// library would write at eight bytes each.
-bool Planner::pools_in_kernel() const {
+// Whether pooling is a kernel: where nobody asks for the places of the maxima, which the library
+// would write at eight bytes each. On a CPU it does so with vectors where channels lie side by
+// side, and one number at a time otherwise.
+bool Planner::pools_in_kernel(const Window& image) const {
   const auto& kernel = eqn_->attr<std::vector<int64_t>>("kernel");
-  return context_.target.isa == Isa::Ptx && !facts_[eqn_->outs[1].index].used &&
-         is_float(graph_.type(eqn_->outs[0]).dtype) && kernel[0] * kernel[1] <= kMostWindow;
+  const bool slow = context_.target.isa == Isa::Ptx || !is_channels_last(image);
+  return slow && !facts_[eqn_->outs[1].index].used && is_float(graph_.type(eqn_->outs[0]).dtype) &&
+         kernel[0] * kernel[1] <= kMostWindow;
 }
 
 // The largest of the shifted, strided slices of the padded plane.
@@ -167,7 +169,8 @@ void Planner::max_pool_kernel(const Place& in, const Place& out) {
   for (int64_t y = 0; y < kernel[0]; ++y) {
     for (int64_t x = 0; x < kernel[1]; ++x) {
       const ValueId v = shifted(shifted(plane, 0, y * dilation[0]), 1, x * dilation[1]);
-      largest = largest ? body.emit(OpCode::maximum, {largest, v}) : v;
+      // Of equal ones, zeros of either sign, the earlier: the second operand.
+      largest = largest ? body.emit(OpCode::maximum, {v, largest}) : v;
     }
   }
   body.output(largest);
@@ -178,7 +181,7 @@ void Planner::max_pool_kernel(const Place& in, const Place& out) {
 }
 
 void Planner::max_pool() {
-  const bool in_kernel = pools_in_kernel();
+  const bool in_kernel = pools_in_kernel(place_of(eqn_->inputs[0]).window);
   const Place in =
       in_kernel ? place_of(eqn_->inputs[0]) : image(eqn_->inputs[0], [&](const Window& w) {
         return !may_be_negative(w, graph_.symbols());

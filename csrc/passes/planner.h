@@ -98,7 +98,7 @@ class Planner {
   void convolution_as_product();
   Place padded(const Place& image, const ir::TensorType& type, const Shape& low);
   void max_pool();
-  bool pools_in_kernel() const;
+  bool pools_in_kernel(const Window& image) const;
   void max_pool_kernel(const Place& in, const Place& out);
   void attention();
   void library(program::LibraryOp op, std::vector<program::ViewId> inputs,

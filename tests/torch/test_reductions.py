@@ -6,6 +6,7 @@ import pytest
 import torch
 from three_way import check
 
+import poot_torch
 from poot_torch.accuracy import error_against
 
 F = torch.nn.functional
@@ -119,6 +120,33 @@ def test_convolution_and_pooling(dtype):
     check(fn, x, w, b, random(4, 1, 3, 3, dtype=dtype, seed=3), random(4, 5, 2, 2, dtype=dtype, seed=4), peer=False)
 
 
+def classes(fn, *args):
+    counts = poot_torch.explain(fn)(*args).graphs[0].classes()
+    return [name for name, count in counts.items() if count]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    "geometry", [(2, 2, 0, 1, False), (3, 2, 1, 1, False), (3, 2, 1, 1, True), (2, 3, 1, 2, False)]
+)
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_max_pooling(dtype, geometry, channels_last):
+    """Maxima without their places: NaN where the window has one, and of zeros the first's sign."""
+    x = random(2, 3, 19, 23, dtype=dtype)
+    x[x.abs() < 0.4] *= 0.0
+    x[0, 0, 5, 5], x[1, 2, 0] = float("nan"), -float("inf")
+    if channels_last:
+        x = x.to(memory_format=torch.channels_last)
+    kernel, stride, padding, dilation, ceil = geometry
+
+    def fn(x):
+        y = F.max_pool2d(x, kernel, stride, padding, dilation, ceil)
+        return y, torch.signbit(y)
+
+    check(fn, x)
+    assert ("library" in classes(fn, x)) == channels_last
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("form", ["plain", "causal", "bool", "float", "scale", "grouped"])
 def test_attention(dtype, form):
@@ -139,6 +167,28 @@ def test_attention(dtype, form):
         return F.scaled_dot_product_attention(q, k, v)
 
     check(fn, q, k, v, keep, peer=False)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("form", ["plain", "causal", "bool", "nothing", "float", "by head"])
+@pytest.mark.parametrize("queries", [1, 2])
+def test_attention_of_few_queries(dtype, form, queries):
+    """Generated, with keys and values shared by heads and lying as a cache leaves them."""
+    q = random(2, 6, queries, 16, dtype=dtype)
+    k, v = (random(2, 70, 2, 16, dtype=dtype, seed=s).transpose(1, 2) for s in (1, 2))
+    keep = torch.rand(2, 1, queries, 70, generator=torch.Generator().manual_seed(5)) > 0.3
+    keep[0] &= form != "nothing"
+
+    def fn(q, k, v, keep):
+        mask = None if form in ("plain", "causal") else keep
+        if form in ("float", "by head"):
+            mask = torch.where(keep, 0.0, -1.5).to(q.dtype)
+        if form == "by head":
+            mask = mask * torch.arange(6, dtype=q.dtype).reshape(6, 1, 1)
+        return F.scaled_dot_product_attention(q, k, v, mask, is_causal=form == "causal", enable_gqa=True)
+
+    check(fn, q, k, v, keep, peer=False)
+    assert "library" not in classes(fn, q, k, v, keep)
 
 
 def test_attention_written_by_hand():

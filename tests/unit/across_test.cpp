@@ -82,6 +82,18 @@ TEST(Across, largest_with_its_place) {
                  .inputs = {{0, across(100)}}});
 }
 
+TEST(Across, what_columns_share_does_not_turn_the_reduction) {
+  const tile::Program p =
+      run_tile_case({.kind = RequestKind::Reduce,
+                     .graph = R"(graph @g(%x: f32[70,96], %m: f32[70,1]) -> (f32[96]) {
+    %0 = mul %x, %m : f32[70,96]
+    %1 = reduce_sum %0 {axes=[0], keepdim=false} : f32[96]
+    return %1
+  })",
+                     .tolerance = 1e-5});
+  EXPECT_EQ(p.axes[0].size, Dim(96));  // lanes lie along memory
+}
+
 TEST(Across, narrow_types_accumulate_in_f32) {
   for (const char* d : {"bf16", "f16", "f64"})
     run_tile_case({.kind = RequestKind::Reduce,

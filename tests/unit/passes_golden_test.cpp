@@ -134,7 +134,8 @@ TEST_P(PassGolden, RewritesAndKeepsValues) {
     for (const auto* list : {&context.declines, &context.numerical_declines})
       for (const Decline& d : *list)
         notes += "# declined " + d.pass + " " + d.value + ": " + d.reason + "\n";
-    const bool library = c.input.find("group @") != std::string::npos;
+    const bool library = c.input.find("group @") != std::string::npos ||
+                         c.input.find("= attention") != std::string::npos;
     for (uint32_t seed = 1; seed <= 2; ++seed)
       compare(before, after, library || freeze ? 64 : 0, seed);
     actual += c.heading + before.str() + "# =>\n" + after.str() + notes + "\n";

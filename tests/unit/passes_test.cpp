@@ -143,8 +143,9 @@ TEST(Passes, SkipAndStop) {
   run_passes(g, context);
   std::vector<std::string> names;
   for (const PassRecord& r : context.records) names.push_back(r.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"canonicalize", "recognize_attention",
-                                             "fold_convolution", "sink", "fuse_row"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"canonicalize", "recognize_attention", "expand_attention",
+                                      "fold_convolution", "sink", "fuse_row"}));
 }
 
 TEST(Passes, RoundTripsThroughText) {

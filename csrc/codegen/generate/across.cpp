@@ -243,8 +243,10 @@ bool runs_across(const Region& r) {
     const bool varies = std::any_of(reduced.begin(), reduced.end(), [&](const IterVar& v) {
       return !n.index.factor(v.atom).is_const(0);
     });
-    across += varies && n.index.factor(kept.back().atom).is_const(1);
-    across -= n.index.factor(reduced.back().atom).is_const(1);
+    const Dim along_kept = n.index.factor(kept.back().atom);
+    across += varies && along_kept.is_const(1);
+    // What is the same for all columns is broadcast to them.
+    across -= n.index.factor(reduced.back().atom).is_const(1) && !along_kept.is_const(0);
   }
   return across > 0;
 }
