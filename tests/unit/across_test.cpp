@@ -91,7 +91,7 @@ TEST(Across, what_columns_share_does_not_turn_the_reduction) {
     return %1
   })",
                      .tolerance = 1e-5});
-  EXPECT_EQ(p.axes[0].size, Dim(96));  // lanes lie along memory
+  EXPECT_LE(p.axes[0].capacity, 64);  // columns, not the 70 positions
 }
 
 TEST(Across, narrow_types_accumulate_in_f32) {
