@@ -7,8 +7,8 @@
 
 #include <cstring>
 
-#include "binding/library_memory.h"
 #include "binding/torch_host.h"
+#include "runtime/library_loans.h"
 
 namespace poot::binding {
 namespace {
@@ -119,7 +119,7 @@ PackedWeights::Packed PackedWeights::packed(
     const int64_t* call, std::span<const at::Tensor> inputs,
     const std::function<at::Tensor(const at::Tensor&)>& pack) {
   const at::Tensor &scale = inputs[3], &shift = inputs[4];
-  const OwnMemory outlives_the_call;
+  const runtime::loans::OwnMemory outlives_the_call;
   const std::lock_guard lock(mutex_);
   Packed& kept = packed_[call];
   if (kept.weight.defined() && same_values(kept.scale, scale) && same_values(kept.shift, shift))

@@ -9,6 +9,7 @@
 #include "binding/openmp_team.h"
 #include "binding/output_memory.h"
 #include "binding/torch_types.h"
+#include "runtime/library_loans.h"
 
 namespace poot::binding {
 
@@ -125,12 +126,12 @@ void TorchHost::library_call_owned(program::LibraryOp op,
 
 bool TorchHost::lend(const std::shared_ptr<runtime::CallMemory>& memory) {
   if (!device_.is_cpu()) return false;
-  lend_to_libraries(memory);
+  runtime::loans::lend(memory);
   return true;
 }
 
 bool TorchHost::settle(const std::shared_ptr<runtime::CallMemory>& memory) noexcept {
-  return settle_with_libraries(memory);
+  return runtime::loans::settle(memory);
 }
 
 void TorchHost::opaque_call(uint32_t call, std::span<const runtime::TensorRef> inputs,

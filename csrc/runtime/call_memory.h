@@ -34,6 +34,10 @@ class CallMemory {
   bool holds(const void* p) const;
   size_t taken() const;
 
+  // Around a fork: other threads wait to take and give.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
   // Keeps the owner of lent memory for as long as this lives.
   void keep(std::shared_ptr<void> owner) { kept_.push_back(std::move(owner)); }
 

@@ -24,6 +24,7 @@ struct BoundBuffer {
   bool placed = false;        // Owned: memory is planned that the host's library may put it in
   bool early = false;         // Arena: in the early one
   bool late = false;          // Output: has memory from the late step on
+  bool lends = false;         // Output: transients and gaps may lie in it until it is written
   // Arena, Output: has memory of its own from its first launch on, an Arena to its last. Input: is
   // given up after its last.
   bool own = false;

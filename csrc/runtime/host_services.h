@@ -66,8 +66,8 @@ class HostServices {
   // From now on, what libraries allocate in this thread may come from `memory`. False: the host
   // cannot, and settle() is not called.
   virtual bool lend(const std::shared_ptr<CallMemory>& /*memory*/) { return false; }
-  // Ends it. False if something taken is still in use: the host then keeps `memory` for good, and
-  // what was lent must never be used again.
+  // Ends it. False if something taken is still in use: the host then keeps `memory` until all has
+  // come back, and what was lent must never be used again.
   virtual bool settle(const std::shared_ptr<CallMemory>& /*memory*/) noexcept { return true; }
   // Asked once a call, and quick.
   virtual Watch watched() const { return Watch::Nothing; }

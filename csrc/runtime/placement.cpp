@@ -77,6 +77,7 @@ Lent lend(Entry& e, const Memory& m) {
     if (m.results[i].bytes < kLarge) continue;
     lent.loans.push_back({m.results[i].bytes, m.results[i].first});
     lent.lenders.push_back(m.outputs[i]);
+    e.buffers[m.outputs[i]].lends = true;
   }
   lent.layout = pack_arena(m.ranges, lent.loans);
   for (size_t i = 0; i < m.transients.size(); ++i) {
@@ -179,6 +180,7 @@ bool own(Entry& e, const program::Program& p, const Memory& m, const std::vector
   for (size_t b = 0; b < e.buffers.size(); ++b) {
     const BufferClass c = e.buffers[b].cls;
     e.buffers[b].placed = false;  // libraries return memory of their own as well
+    e.buffers[b].lends = false;
     const bool ours = c == BufferClass::Arena || c == BufferClass::Output;
     const bool given = c == BufferClass::Input && !e.keep[b];
     e.buffers[b].own = (ours || given) && e.buffers[b].bytes >= kLarge;

@@ -63,7 +63,6 @@ class Run {
   Address lent_address(uint32_t lender, uint64_t offset) const;
   void offer(const BoundCall& call);
   void take_results(const BoundCall& call);
-  bool is_lender(uint32_t output) const;
   void leave_lent();
   void move_from_lent();
 

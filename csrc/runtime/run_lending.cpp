@@ -73,16 +73,11 @@ void Run::take_results(const BoundCall& call) {
   for (const auto& [to, bytes] : moved) std::memcpy(to, bytes.data(), bytes.size());
 }
 
-bool Run::is_lender(uint32_t output) const {
-  return std::any_of(entry_.buffers.begin(), entry_.buffers.end(),
-                     [&](const BoundBuffer& b) { return b.lender == output; });
-}
-
 void Run::leave_lent() {
   lends_ = false;
   arena_->leave();
   for (uint32_t b = 0; b < base_.size(); ++b)
-    if (is_lender(b)) lent_->keep(owned_[b].owner);
+    if (entry_.buffers[b].lends) lent_->keep(owned_[b].owner);
 }
 
 void Run::move_from_lent() {
@@ -91,7 +86,7 @@ void Run::move_from_lent() {
   arena_->leave_for(entry_.arena_bytes);
   if (arena) std::memcpy(arena_->data(), arena, entry_.arena_bytes);
   for (uint32_t b = 0; b < base_.size(); ++b) {
-    if (!is_lender(b)) continue;
+    if (!entry_.buffers[b].lends) continue;
     const Address old = base_[b];
     allocate(b);
     std::memcpy(base_[b], old, entry_.buffers[b].bytes);

@@ -200,6 +200,40 @@ TEST_P(LendingTest, AResultThatALibraryKeepsIsLeftToIt) {
   for (size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(values(kept[i]), then[i]);
 }
 
+// y = 2(x + 1) + 4 but for its last 64, which leaves it too small for any transient, so that it
+// lends nothing but gaps.
+TEST_P(LendingTest, MemoryThatALibraryKeepsOfAnEmptyResultIsLeftToIt) {
+  const Dim n = s0 - 64;
+  Program p = chain();
+  p.buffers = {buffer(BufferClass::Input, 0, 0, 0), buffer(BufferClass::Arena, 0, 0, 1),
+               buffer(BufferClass::Owned, 0, 1, 2), buffer(BufferClass::Output, 0, 2, 2)};
+  p.buffers[3].bytes = 8 * n;
+  p.views = {{BufferId(3), DType::I64, {n}, {1}, 0}, vector_in(1), vector_in(2)};
+  program::Launch last = add(2, 3, 4);
+  std::get<program::KernelLaunch>(last.body).grid[0] = n;
+  p.segments = {{program::SegmentKind::Replayable, {add(0, 1, 1)}},
+                {program::SegmentKind::Live, {convolution(1, 2)}},
+                {program::SegmentKind::Replayable, {last}}};
+  p.results = {program::ResultView{ViewId(0)}};
+  std::vector<HostTensor> kept;
+  host_.library = [&](const TensorRef& in, HostTensor& out) {
+    HostTensor mine;
+    mine.owner = host_.make(static_cast<size_t>(in.sizes[0]) * 4);
+    mine.data = mine.owner.get();
+    out = host_.twice(in);
+    kept.push_back(std::move(mine));
+  };
+  const auto e = make(p);
+  Vector x(GetParam());
+  const CallArg args[] = {x.arg()};
+  std::vector<CallResult> results(1);
+  e->run(args, results);
+  const std::vector<int64_t> before = values(results[0]);
+  EXPECT_EQ(before[5], 2 * (5 + 1) + 4);
+  for (const HostTensor& t : kept) std::memset(t.data, 0x55, static_cast<size_t>(GetParam()) * 4);
+  EXPECT_EQ(values(results[0]), before);
+}
+
 TEST_P(LendingTest, AFailedCallLeavesNothingBehind) {
   bool fails = true, keeps = false;
   std::shared_ptr<void> kept;
