@@ -35,6 +35,12 @@ def device(request, monkeypatch):
 
 
 @pytest.fixture
+def inference():
+    with torch.no_grad():
+        yield
+
+
+@pytest.fixture
 def on_gpu(request):
     """Inference on a GPU; skipped without one."""
     if request.config.getoption("--device") == "cpu":

@@ -2,29 +2,12 @@
 
 import pytest
 import torch
+from inputs import random
+from products import FLOATS, classes, gated_mlp, plan
 from three_way import check
 
-import poot_torch
-
 F = torch.nn.functional
-FLOATS = [torch.float32, torch.bfloat16, torch.float16]
-
-
-@pytest.fixture(autouse=True)
-def inference():
-    with torch.no_grad():
-        yield
-
-
-def random(*shape, dtype=torch.float32, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
-
-def plans(fn, *args):
-    """The report's graph of fn, compiled afresh."""
-    torch._dynamo.reset()
-    torch.compile(fn, backend="poot", options={"strict": True})(*args)
-    return poot_torch.last_report().to_json()["graphs"][0]
+pytestmark = pytest.mark.usefixtures("inference")
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -74,24 +57,21 @@ def test_what_follows_is_fused_and_rounds_as_eager(dtype):
         random(2, 96, dtype=dtype),
     ]
     check(fn, *args)
-    graph = plans(fn, *args)
+    graph = plan(fn, *args)
     assert graph["dispatches_after"] == 1
-    assert [c["class"] for c in graph["contractions"]] == ["generated"]
+    assert classes(graph) == ["generated"]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_gated_mlp(dtype):
-    def fn(x, gate, up, down):
-        return x + F.linear(F.silu(F.linear(x, gate)) * F.linear(x, up), down)
-
     args = [
         random(1, 1, 64, dtype=dtype),
         random(96, 64, dtype=dtype, seed=1),
         random(96, 64, dtype=dtype, seed=2),
         random(64, 96, dtype=dtype, seed=3),
     ]
-    check(fn, *args)
-    graph = plans(fn, *args)
+    check(gated_mlp, *args)
+    graph = plan(gated_mlp, *args)
     assert graph["dispatches_after"] == 2
     assert graph["classes"]["library"] == 0
 
@@ -100,10 +80,10 @@ def test_report_says_which_plan_and_why():
     def fn(x, y, w, v):
         return F.linear(x.double(), w.double()), F.linear(y, w), y @ v
 
-    graph = plans(fn, random(64, 32), random(1, 32), random(48, 32), random(32, 48))
+    graph = plan(fn, random(64, 32), random(1, 32), random(48, 32), random(32, 48))
     reasons = [(c["class"], c["reason"]) for c in graph["contractions"]]
-    assert any(plan == "generated" and "memory speed" in reason for plan, reason in reasons)
-    assert any(plan == "library" and reason for plan, reason in reasons)
+    assert any(c == "generated" and "memory speed" in reason for c, reason in reasons)
+    assert any(c == "library" and reason for c, reason in reasons)
 
 
 def test_dynamic_sizes():

@@ -2,21 +2,13 @@
 
 import pytest
 import torch
+from inputs import random
 from three_way import check
 
 import poot_torch
 
 F = torch.nn.functional
-
-
-@pytest.fixture(autouse=True)
-def inference():
-    with torch.no_grad():
-        yield
-
-
-def random(*shape, dtype=torch.float32, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+pytestmark = pytest.mark.usefixtures("inference")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

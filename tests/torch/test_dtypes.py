@@ -9,12 +9,6 @@ SMALL = [torch.uint8, torch.int8, torch.int16]
 pytestmark = pytest.mark.usefixtures("inference")
 
 
-@pytest.fixture
-def inference():
-    with torch.no_grad():
-        yield
-
-
 def integers(dtype, *shape, low=None, seed=0):
     low = (0 if dtype is torch.uint8 else -100) if low is None else low
     return torch.randint(low, 127, shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))

@@ -8,12 +8,7 @@ import poot_torch
 from poot_torch.accuracy import error_against
 
 F = torch.nn.functional
-
-
-@pytest.fixture(autouse=True)
-def inference():
-    with torch.no_grad():
-        yield
+pytestmark = pytest.mark.usefixtures("inference")
 
 
 class Block(torch.nn.Module):

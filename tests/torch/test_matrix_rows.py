@@ -2,28 +2,11 @@
 
 import pytest
 import torch
+from inputs import random
+from products import FLOATS, classes, equal_on_any_threads, plan
 from three_way import check
 
-import poot_torch
-
-FLOATS = [torch.float32, torch.bfloat16, torch.float16]
-
-
-@pytest.fixture(autouse=True)
-def inference():
-    with torch.no_grad():
-        yield
-
-
-def random(*shape, dtype=torch.float32, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
-
-def classes(fn, *args, **options):
-    """What became of the products of fn, compiled afresh."""
-    torch._dynamo.reset()
-    torch.compile(fn, backend="poot", options={"strict": True, **options})(*args)
-    return [c["class"] for c in poot_torch.last_report().to_json()["graphs"][0]["contractions"]]
+pytestmark = pytest.mark.usefixtures("inference")
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -36,12 +19,12 @@ def test_few_rows(dtype, rows):
     xs = [random(rows, inner, dtype=dtype) for inner, _ in sizes]
     ws = [random(inner, outer, dtype=dtype, seed=1) for inner, outer in sizes]
     check(fn, xs, ws, peer=False)
-    assert classes(fn, xs, ws) == ["generated"] * len(sizes)
+    assert classes(plan(fn, xs, ws)) == ["generated"] * len(sizes)
 
 
 def test_the_library_keeps_wider_types():
     x, w = random(2, 64, dtype=torch.float64), random(64, 96, dtype=torch.float64)
-    assert classes(torch.matmul, x, w) == ["library"]
+    assert classes(plan(torch.matmul, x, w)) == ["library"]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -76,8 +59,9 @@ def test_what_follows_is_fused_and_rounds_as_eager(dtype):
     args = random(3, 64), random(64, 96, seed=1), random(96, seed=2), random(3, 96, seed=3)
     args = [a.to(dtype) for a in args]
     check(fn, *args)
-    assert classes(fn, *args) == ["generated"]
-    assert poot_torch.last_report().to_json()["graphs"][0]["dispatches_after"] == 1
+    graph = plan(fn, *args)
+    assert classes(graph) == ["generated"]
+    assert graph["dispatches_after"] == 1
 
 
 def test_gated_mlp():
@@ -87,8 +71,9 @@ def test_gated_mlp():
     args = [random(1, 64), random(64, 96, seed=1), random(64, 96, seed=2), random(96, 64, seed=3)]
     for dtype in FLOATS:
         check(fn, *[a.to(dtype) for a in args])
-    assert classes(fn, *args) == ["generated"] * 3
-    assert poot_torch.last_report().to_json()["graphs"][0]["dispatches_after"] == 2
+    graph = plan(fn, *args)
+    assert classes(graph) == ["generated"] * 3
+    assert graph["dispatches_after"] == 2
 
 
 def test_residual_updated_in_place():
@@ -104,17 +89,7 @@ def test_dynamic_sizes():
 
 
 def test_threads_do_not_change_a_bit():
-    x, w = random(4, 300), random(300, 700, seed=1)
-    torch._dynamo.reset()
-    fn = torch.compile(torch.matmul, backend="poot")
-    threads, results = torch.get_num_threads(), []
-    try:
-        for n in (1, 2, threads):
-            torch.set_num_threads(n)
-            results.append(fn(x, w))
-    finally:
-        torch.set_num_threads(threads)
-    assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+    equal_on_any_threads(torch.matmul, random(4, 300), random(300, 700, seed=1))
 
 
 def test_training():

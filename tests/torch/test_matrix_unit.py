@@ -3,8 +3,13 @@
 On other processors the same graphs run through the library: values are checked there too, plans are not.
 """
 
+import functools
+
+import inputs
+import products
 import pytest
 import torch
+from products import equal_on_any_threads, followed, gated_mlp
 from three_way import check, gradients
 
 import poot_torch
@@ -12,31 +17,14 @@ import poot_torch
 F = torch.nn.functional
 OPTIONS = {"strict": True, "matrix_unit": True}
 TILES = torch.cpu._is_amx_tile_supported()
-
-
-@pytest.fixture(autouse=True)
-def inference():
-    with torch.no_grad():
-        yield
-
-
-def random(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).bfloat16()
-
-
-def plan(fn, *args):
-    torch._dynamo.reset()
-    torch.compile(fn, backend="poot", options=OPTIONS)(*args)
-    return poot_torch.last_report().to_json()["graphs"][0]
+pytestmark = pytest.mark.usefixtures("inference")
+random = functools.partial(inputs.random, dtype=torch.bfloat16)
+plan = functools.partial(products.plan, matrix_unit=True)
 
 
 def generated(graph):
     """Which products the matrix unit computes."""
     return [c["class"] == "generated" and "matrix unit" in c["reason"] for c in graph["contractions"]]
-
-
-def followed(x, w):
-    return F.relu(F.linear(x, w))
 
 
 @pytest.mark.parametrize("rows", [32, 33, 100, 257, 513])
@@ -90,13 +78,10 @@ def test_what_follows_is_fused_and_rounds_as_eager():
 
 
 def test_gated_mlp():
-    def fn(x, gate, up, down):
-        return x + F.linear(F.silu(F.linear(x, gate)) * F.linear(x, up), down)
-
     args = random(48, 512), random(544, 512, seed=1), random(544, 512, seed=2), random(512, 544, seed=3)
-    check(fn, *args, matrix_unit=True)
+    check(gated_mlp, *args, matrix_unit=True)
     if TILES:
-        assert plan(fn, *args)["dispatches_after"] == 2
+        assert plan(gated_mlp, *args)["dispatches_after"] == 2
 
 
 def test_heads_after_a_product():
@@ -123,18 +108,7 @@ def test_dynamic_rows():
 
 
 def test_threads_do_not_change_a_bit():
-    x, w = random(300, 512), random(300, 512, seed=1)
-    torch._dynamo.reset()
-    fn = torch.compile(followed, backend="poot", options=OPTIONS)
-    threads = torch.get_num_threads()
-    try:
-        results = []
-        for n in (1, 2, threads):
-            torch.set_num_threads(n)
-            results.append(fn(x, w))
-    finally:
-        torch.set_num_threads(threads)
-    assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+    equal_on_any_threads(followed, random(300, 512), random(300, 512, seed=1), **OPTIONS)
 
 
 def test_training():

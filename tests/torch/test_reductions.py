@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from inputs import random
 from three_way import check
 
 import poot_torch
@@ -12,16 +13,6 @@ from poot_torch.accuracy import error_against
 F = torch.nn.functional
 FLOATS = [torch.float32, torch.bfloat16]
 pytestmark = pytest.mark.usefixtures("inference")
-
-
-@pytest.fixture
-def inference():
-    with torch.no_grad():
-        yield
-
-
-def random(*shape, dtype=torch.float32, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

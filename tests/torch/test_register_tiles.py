@@ -2,37 +2,13 @@
 
 import pytest
 import torch
+from inputs import random
+from products import FLOATS, classes, equal_on_any_threads, followed, gated_mlp, plan
 from three_way import check, gradients
 
-import poot_torch
-
 F = torch.nn.functional
-FLOATS = [torch.float32, torch.bfloat16, torch.float16]
 UNIT = torch.cpu._is_amx_tile_supported()  # where bf16 and f16 are the library's
-
-
-@pytest.fixture(autouse=True)
-def inference():
-    with torch.no_grad():
-        yield
-
-
-def random(*shape, dtype=torch.float32, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
-
-def plan(fn, *args, **options):
-    torch._dynamo.reset()
-    torch.compile(fn, backend="poot", options={"strict": True, **options})(*args)
-    return poot_torch.last_report().to_json()["graphs"][0]
-
-
-def classes(graph):
-    return [c["class"] for c in graph["contractions"]]
-
-
-def followed(x, w):
-    return F.relu(F.linear(x, w))
+pytestmark = pytest.mark.usefixtures("inference")
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -94,12 +70,9 @@ def test_what_precedes_is_fused_where_it_is_computed_once():
 
 
 def test_gated_mlp():
-    def fn(x, gate, up, down):
-        return x + F.linear(F.silu(F.linear(x, gate)) * F.linear(x, up), down)
-
     args = random(48, 96), random(160, 96, seed=1), random(160, 96, seed=2), random(96, 160, seed=3)
     for dtype in FLOATS:
-        check(fn, *[a.to(dtype) for a in args])
+        check(gated_mlp, *[a.to(dtype) for a in args])
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -137,17 +110,7 @@ def test_dynamic_sizes():
 
 
 def test_threads_do_not_change_a_bit():
-    x, w = random(300, 200), random(300, 200, seed=1)
-    torch._dynamo.reset()
-    fn = torch.compile(followed, backend="poot")
-    threads, results = torch.get_num_threads(), []
-    try:
-        for n in (1, 2, threads):
-            torch.set_num_threads(n)
-            results.append(fn(x, w))
-    finally:
-        torch.set_num_threads(threads)
-    assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+    equal_on_any_threads(followed, random(300, 200), random(300, 200, seed=1))
 
 
 def test_long_sums_are_as_exact_as_eagers():

@@ -5,20 +5,11 @@ import math
 
 import pytest
 import torch
+from inputs import random
 from three_way import check
 
 pytestmark = pytest.mark.usefixtures("inference")
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
-
-
-@pytest.fixture
-def inference():
-    with torch.no_grad():
-        yield
-
-
-def random(*shape, dtype=torch.float32):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
 
 
 def equal(fn, *args, **options):

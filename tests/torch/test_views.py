@@ -8,12 +8,6 @@ F = torch.nn.functional
 pytestmark = pytest.mark.usefixtures("inference")
 
 
-@pytest.fixture
-def inference():
-    with torch.no_grad():
-        yield
-
-
 def test_views_of_a_computed_value():
     def fn(x):
         y = x * 2
