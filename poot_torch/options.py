@@ -46,8 +46,7 @@ class Options:
     """Keep the memory of large results and transients that died for later calls."""
     capture_libraries: bool = True
     """On a GPU, replay library calls in CUDA graphs where their operands stay in place from call to call. The graphs
-    hold the memory of a call's transients between calls."""
-
+    of a stream share one pool, which holds what the libraries take for themselves between calls."""
     matrix_unit: bool = False
     """On a CPU with AMX, bf16 products of many rows become kernels with what follows them, where ATen's otherwise
     compute. Measured, oneDNN's are as fast or faster."""

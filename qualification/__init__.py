@@ -1,1 +1,1 @@
-"""poot's qualification suite: what users and we judge it by. See `python -m qualification.bench --help`."""
+"""poot's qualification suite: what users and we judge it by. See `python -m qualification --help`."""

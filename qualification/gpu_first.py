@@ -180,12 +180,12 @@ def section_first(args: argparse.Namespace) -> dict[str, Any]:
     return out
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=[c.name for c in demo_models.GPU_CASES])
     parser.add_argument("--json", type=pathlib.Path, help="write all figures to this file")
     parser.add_argument("--child", nargs=2, metavar=("MODEL", "KIND"), help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     if args.child:
         print(json.dumps(measure(*args.child)))
         return 0

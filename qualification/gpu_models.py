@@ -1,6 +1,6 @@
 """Models on a GPU, strict: error against float64 beside eager's, time and peak memory beside the default compiler.
 
-The demo models are small enough for a float64 reference. The models of the issue's sizes are judged against eager
+The demo models are small enough for a float64 reference. The models of usual sizes are judged against eager
 in bf16 and timed beside the default compiler, decoding also beside its modes with CUDA graphs.
 
     python -m qualification.gpu_models MODEL BACKEND...     # one model of usual size, as JSON
