@@ -1,6 +1,7 @@
 // Products of a few rows with a matrix: the generator's programs and their lowerings against the
 // oracle.
 #include "native_harness.h"
+#include "product_cases.h"
 
 namespace poot::testing {
 namespace {
@@ -8,39 +9,29 @@ namespace {
 using passes::RequestKind;
 
 // y = x w^T: x [m, k], w [n, k].
-std::string product(const std::string& dtype, int64_t m, int64_t n, int64_t k) {
-  const auto type = [&](int64_t a, int64_t b) {
-    return dtype + "[" + std::to_string(a) + "," + std::to_string(b) + "]";
-  };
-  return "graph @product(%x: " + type(m, k) + ", %w: " + type(n, k) + ") -> (" + type(m, n) +
-         ") {\n%0 = transpose %w {perm=[1,0]} : " + type(k, n) +
-         "\n%1 = matmul %x, %0 : " + type(m, n) + "\nreturn %1\n}";
+TileCase linear(const std::string& dtype, int64_t m, int64_t n, int64_t k) {
+  return product(dtype, m, n, k, false, true);
 }
 
-double tolerance(const std::string& dtype, int64_t k) {
-  const double steps = std::sqrt(static_cast<double>(k) + 1);
-  return dtype == "bf16" ? 0.02 + 1e-6 * steps : dtype == "f16" ? 3e-3 : 2e-6 * steps;
-}
-
-void run(const std::string& dtype, int64_t m, int64_t n, int64_t k) {
-  run_tile_case({.kind = RequestKind::Contraction,
-                 .graph = product(dtype, m, n, k),
-                 .tolerance = tolerance(dtype, k)});
+TileCase within(double tolerance, TileCase c) {
+  c.tolerance = tolerance;
+  return c;
 }
 
 TEST(GenerateContraction, sizes_around_vectors_and_rows) {
   for (const char* dtype : {"f32", "bf16", "f16"}) {
-    for (const int64_t k : {1, 2, 15, 16, 17, 63, 64, 65, 127, 200}) run(dtype, 1, 5, k);
-    for (const int64_t n : {1, 2, 3, 64, 65, 130}) run(dtype, 1, n, 40);
-    for (int64_t m = 1; m <= 8; ++m) run(dtype, m, 9, 70);
+    for (const int64_t k : {1, 2, 15, 16, 17, 63, 64, 65, 127, 200})
+      run_tile_case(linear(dtype, 1, 5, k));
+    for (const int64_t n : {1, 2, 3, 64, 65, 130}) run_tile_case(linear(dtype, 1, n, 40));
+    for (int64_t m = 1; m <= 8; ++m) run_tile_case(linear(dtype, m, 9, 70));
   }
-  run("f64", 3, 10, 33);
+  run_tile_case(linear("f64", 3, 10, 33));
 }
 
 TEST(GenerateContraction, empty_sizes) {
-  run("f32", 1, 5, 0);
-  run("bf16", 2, 5, 0);
-  run("f32", 1, 0, 8);
+  run_tile_case(linear("f32", 1, 5, 0));
+  run_tile_case(linear("bf16", 2, 5, 0));
+  run_tile_case(linear("f32", 1, 0, 8));
 }
 
 TEST(GenerateContraction, few_columns_against_many_rows) {
@@ -54,16 +45,14 @@ TEST(GenerateContraction, few_columns_against_many_rows) {
 }
 
 TEST(GenerateContraction, strides_and_offsets) {
-  run_tile_case({.kind = RequestKind::Contraction,
-                 .graph = product("bf16", 3, 33, 50),
-                 .inputs = {{0, ir::Layout{{77, 1}, 3, 2}}, {1, ir::Layout{{64, 1}, 1, 2}}},
-                 .outputs = {{0, ir::Layout{{1, 5}, 2, 2}}},
-                 .tolerance = 0.02});
+  TileCase c = within(0.02, linear("bf16", 3, 33, 50));
+  c.inputs = {{0, ir::Layout{{77, 1}, 3, 2}}, {1, ir::Layout{{64, 1}, 1, 2}}};
+  c.outputs = {{0, ir::Layout{{1, 5}, 2, 2}}};
+  run_tile_case(c);
   // A matrix stored the other way round is right, if slow.
-  run_tile_case({.kind = RequestKind::Contraction,
-                 .graph = product("f32", 2, 33, 50),
-                 .inputs = {{1, ir::Layout{{1, 40}, 0, 4}}},
-                 .tolerance = 1e-5});
+  c = within(1e-5, linear("f32", 2, 33, 50));
+  c.inputs = {{1, ir::Layout{{1, 40}, 0, 4}}};
+  run_tile_case(c);
 }
 
 TEST(GenerateContraction, symbolic_sizes) {
@@ -81,19 +70,7 @@ TEST(GenerateContraction, symbolic_sizes) {
 }
 
 TEST(GenerateContraction, bias_scales_and_what_follows) {
-  run_tile_case({.kind = RequestKind::Contraction,
-                 .graph = R"(
-    graph @linear(%b: bf16[70], %x: bf16[1,2,40], %w: bf16[70,40], %r: bf16[1,2,70])
-        -> (bf16[1,2,70], bf16[2,70]) {
-      %0 = transpose %w {perm=[1,0]} : bf16[40,70]
-      %1 = reshape %x {shape=[2,40]} : bf16[2,40]
-      %2 = addmm %b, %1, %0 {alpha=0.5, beta=2} : bf16[2,70]
-      %3 = reshape %2 {shape=[1,2,70]} : bf16[1,2,70]
-      %4 = maximum %3, bf16 0 : bf16[1,2,70]
-      %5 = add %4, %r : bf16[1,2,70]
-      return %5, %2
-    })",
-                 .tolerance = 0.03});
+  run_tile_case(product_with_what_follows(1, 2, 40, 0.03));
 }
 
 TEST(GenerateContraction, two_products_of_one_operand) {
@@ -137,53 +114,30 @@ TEST(GenerateContraction, batches_of_matrices_are_refused) {
 }
 
 TEST(GenerateContraction, many_rows_are_refused_on_a_gpu) {
-  const auto request =
-      make_request({.kind = RequestKind::Contraction, .graph = product("f32", 9, 9, 64)});
+  const auto request = make_request(linear("f32", 9, 9, 64));
   EXPECT_THROW(codegen::generate(request, Target::parse("sm_90a")), Unsupported);
 }
 
 TEST(GenerateContraction, bf16_pairs) {
   for (const int64_t k : {1, 31, 32, 33, 300})
-    run_native(
-        {.kind = RequestKind::Contraction, .graph = product("bf16", 3, 7, k), .tolerance = 0.02},
-        "dot_pairs");
+    run_native(within(0.02, linear("bf16", 3, 7, k)), "dot_pairs");
 }
 
 TEST(GenerateContraction, tiles_of_many_rows) {
   for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
            {16, 64, 32}, {33, 70, 64}, {9, 130, 96}, {257, 64, 32}, {20, 9, 544}, {32, 64, 1056}})
-    run_native(
-        {.kind = RequestKind::Contraction, .graph = product("bf16", m, n, k), .tolerance = 0.05},
-        "tile_dot");
+    run_native(within(0.05, linear("bf16", m, n, k)), "tile_dot");
 }
 
 TEST(GenerateContraction, tiles_of_a_matrix_in_rows) {
   for (const int64_t n : {64, 70, 33})
-    run_native(
-        {.kind = RequestKind::Contraction,
-         .graph = "graph @rows(%x: bf16[40,96], %w: bf16[96," + std::to_string(n) +
-                  "]) -> (bf16[40," + std::to_string(n) + "]) {\n%0 = matmul %x, %w : bf16[40," +
-                  std::to_string(n) + "]\nreturn %0\n}",
-         .tolerance = 0.05},
-        "tile_dot");
+    run_native(within(0.05, product("bf16", 40, n, 96)), "tile_dot");
 }
 
 TEST(GenerateContraction, tiles_with_what_follows_and_strides) {
-  run_native({.kind = RequestKind::Contraction,
-              .graph = R"(
-    graph @linear(%b: bf16[70], %x: bf16[2,10,64], %w: bf16[70,64], %r: bf16[2,10,70])
-        -> (bf16[2,10,70], bf16[20,70]) {
-      %0 = transpose %w {perm=[1,0]} : bf16[64,70]
-      %1 = reshape %x {shape=[20,64]} : bf16[20,64]
-      %2 = addmm %b, %1, %0 {alpha=0.5, beta=2} : bf16[20,70]
-      %3 = reshape %2 {shape=[2,10,70]} : bf16[2,10,70]
-      %4 = maximum %3, bf16 0 : bf16[2,10,70]
-      %5 = add %4, %r : bf16[2,10,70]
-      return %5, %2
-    })",
-              .inputs = {{1, ir::Layout{{900, 80, 1}, 3, 2}}, {2, ir::Layout{{72, 1}, 1, 2}}},
-              .tolerance = 0.05},
-             "tile_dot");
+  TileCase c = product_with_what_follows(2, 10, 64, 0.05);
+  c.inputs = {{1, ir::Layout{{900, 80, 1}, 3, 2}}, {2, ir::Layout{{72, 1}, 1, 2}}};
+  run_native(c, "tile_dot");
 }
 
 TEST(GenerateContraction, tiles_of_two_products) {

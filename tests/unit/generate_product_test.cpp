@@ -1,33 +1,12 @@
 // Products of matrices in vector registers: the generator's programs and their lowerings against
 // the oracle.
 #include "native_harness.h"
+#include "product_cases.h"
 
 namespace poot::testing {
 namespace {
 
 using passes::RequestKind;
-
-std::string type(const std::string& dtype, int64_t a, int64_t b) {
-  return dtype + "[" + std::to_string(a) + "," + std::to_string(b) + "]";
-}
-
-// y = x w, either operand stored the other way round if asked.
-TileCase product(const std::string& dtype, int64_t m, int64_t n, int64_t k, bool turned_x = false,
-                 bool turned_w = false) {
-  std::string text = "graph @product(%x: " + (turned_x ? type(dtype, k, m) : type(dtype, m, k)) +
-                     ", %w: " + (turned_w ? type(dtype, n, k) : type(dtype, k, n)) + ") -> (" +
-                     type(dtype, m, n) + ") {\n";
-  if (turned_x) text += "%0 = transpose %x {perm=[1,0]} : " + type(dtype, m, k) + "\n";
-  if (turned_w) text += "%1 = transpose %w {perm=[1,0]} : " + type(dtype, k, n) + "\n";
-  text += std::string("%2 = matmul ") + (turned_x ? "%0" : "%x") + ", " + (turned_w ? "%1" : "%w") +
-          " : " + type(dtype, m, n) + "\nreturn %2\n}";
-  const double steps = std::sqrt(static_cast<double>(k) + 1);
-  const double tolerance = dtype == "bf16"  ? 0.02 + 1e-6 * steps
-                           : dtype == "f16" ? 3e-3
-                           : dtype == "f64" ? 1e-13
-                                            : 4e-6 * steps;
-  return {.kind = RequestKind::Contraction, .graph = text, .tolerance = tolerance};
-}
 
 TEST(GenerateProduct, few_rows_by_a_matrix_in_rows) {
   for (const char* dtype : {"f32", "bf16", "f16"}) {
@@ -108,20 +87,9 @@ TEST(GenerateProduct, symbolic_rows_and_depth) {
 }
 
 TEST(GenerateProduct, what_follows) {
-  run_tile_case({.kind = RequestKind::Contraction,
-                 .graph = R"(
-    graph @linear(%b: bf16[70], %x: bf16[2,10,40], %w: bf16[70,40], %r: bf16[2,10,70])
-        -> (bf16[2,10,70], bf16[20,70]) {
-      %0 = transpose %w {perm=[1,0]} : bf16[40,70]
-      %1 = reshape %x {shape=[20,40]} : bf16[20,40]
-      %2 = addmm %b, %1, %0 {alpha=0.5, beta=2} : bf16[20,70]
-      %3 = reshape %2 {shape=[2,10,70]} : bf16[2,10,70]
-      %4 = maximum %3, bf16 0 : bf16[2,10,70]
-      %5 = add %4, %r : bf16[2,10,70]
-      return %5, %2
-    })",
-                 .inputs = {{1, ir::Layout{{900, 80, 1}, 3, 2}}},
-                 .tolerance = 0.03});
+  TileCase c = product_with_what_follows(2, 10, 40, 0.03);
+  c.inputs = {{1, ir::Layout{{900, 80, 1}, 3, 2}}};
+  run_tile_case(c);
 }
 
 TEST(GenerateProduct, two_products_of_one_operand) {

@@ -14,6 +14,13 @@
 
 namespace poot::testing {
 
+// Graph texts are made from patterns.
+inline std::string replace(std::string s, const std::string& from, const std::string& to) {
+  for (size_t at = s.find(from); at != std::string::npos; at = s.find(from, at + to.size()))
+    s.replace(at, from.size(), to);
+  return s;
+}
+
 struct TileCase {
   passes::RequestKind kind = passes::RequestKind::Elementwise;
   std::string graph;                  // text of the body

@@ -39,7 +39,8 @@ int64_t classes(const Sizes& n, const SymbolTable& symbols, const Target& target
   if (target.isa == Isa::X86) return 1;
   const int64_t rows = n.rows.hint(symbols), slots = n.slots.hint(symbols);
   if (n.columns.is_const(1)) return std::clamp<int64_t>(power_below(2 * rows), 2, kThreadClasses);
-  const int64_t blocks = (n.columns.hint(symbols) + kBlockElems - 1) / kBlockElems;
+  const int64_t columns = std::max<int64_t>(n.columns.hint(symbols), 1);
+  const int64_t blocks = (columns + kBlockElems - 1) / kBlockElems;
   return power_below(std::min({rows, slots / kSlotsOfClass, kBlocks / blocks, kMostClasses}));
 }
 
