@@ -22,8 +22,8 @@ void bind_flat(tile::TileBuilder& b, Emitter& emit, const Region& region, const 
   for (size_t i = flat.vars.size(); i-- > 0;) {
     const Dim extent = region.extent(flat.vars[i]);
     tile::IndexId at = index;
-    if (!extent.is_const(
-            0)) {  // an empty variable has no positions: any index along the axes will do
+    // An empty variable has no positions: any index along the axes will do.
+    if (!extent.is_const(0)) {
       at = b.div(index, b.dim(inner));
       if (i > 0) at = b.mod(at, b.dim(extent));
       inner = inner * extent;
