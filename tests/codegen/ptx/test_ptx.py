@@ -8,9 +8,7 @@ thread's own; ptxas counts registers spilled.
 import os
 import pathlib
 import re
-import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -33,25 +31,6 @@ MODELS = sorted((HERE.parent / "models").glob("*.poot"))
 ROWS = [name for name, text in GRAPHS.items() if "reduce_" in text]
 # Lengths that no vector divides in every row: elements one by one.
 UNALIGNED = ["unknown_length_f32"]
-
-
-def find_ptxas():
-    """On the path, else in the wheel nvidia-cuda-nvcc of this interpreter."""
-    found = shutil.which("ptxas")
-    if found:
-        return found
-    for entry in sys.path:
-        for candidate in pathlib.Path(entry).glob("nvidia/**/bin/ptxas"):
-            return str(candidate)
-    return None
-
-
-@pytest.fixture(scope="session")
-def ptxas():
-    found = find_ptxas()
-    if not found:
-        pytest.fail("ptxas is neither on PATH nor in the wheel nvidia-cuda-nvcc")
-    return found
 
 
 def run(command, text=None):
