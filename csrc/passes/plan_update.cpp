@@ -43,6 +43,7 @@ Sizes sizes_of(const ir::Graph& graph, const ir::Eqn& e) {
 int64_t parts_of_sum(const ir::Graph& graph, const ir::Eqn& e) {
   if (e.text("fn") != "add" || !numel(graph.type(e.inputs[0]).shape).is_const()) return 1;
   const Sizes n = sizes_of(graph, e);
+  if (n.columns == 0) return 1;
   const int64_t columns = (n.columns + kColumns - 1) / kColumns * kColumns;
   const int64_t wanted = std::max(kThreads / (n.columns == 1 ? 1 : columns), n.slots / kLongWalk);
   const int64_t parts = std::min(n.slots / (kRowsInParts * std::max<int64_t>(n.rows, 1)), wanted);

@@ -227,6 +227,17 @@ TEST(PlanRuns, SumsInParts) {
     }
 }
 
+TEST(PlanRuns, SumsOfNoColumns) {
+  Random random(3);
+  for (const char* target : {"x86-64-v4", "sm_90a"})
+    expect_plan_agrees(ir::parse_graph(R"(
+      graph @s(%b: f32[3,0], %i: i64[70], %x: f32[70,0]) -> (f32[3,0]) {
+        %0 = scatter_update %b, %i, %x {axis=0, exact=true, fn="add"} : f32[3,0]
+        return %0
+      })"),
+                       random, target);
+}
+
 TEST(PlanRuns, RandomGraphs) {
   for (uint32_t seed = 0; seed < 1000 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
