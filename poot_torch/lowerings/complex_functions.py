@@ -107,12 +107,13 @@ def _acosh(e: Emitter, x: ComplexVal) -> ComplexVal:
 
 
 def _atanh(e: Emitter, x: ComplexVal) -> ComplexVal:
+    """log1p of what is positive, since near -1 it cancels; the real part is odd."""
     one = e.full(1.0, (), x.re.dtype)
-    square = e.mul(x.im, x.im)
-    left = e.sub(one, x.re)
-    re = e.mul(e.emit("log1p", e.div(e.mul(x.re, 4), e.add(e.mul(left, left), square))), 0.25)
-    im = e.emit("atan2", e.add(x.im, x.im), e.sub(e.mul(left, e.add(x.re, 1)), square))
-    return ComplexVal(re, e.mul(im, 0.5))
+    square, size = e.mul(x.im, x.im), e.emit("abs", x.re)
+    left = e.sub(one, size)
+    re = e.mul(e.emit("log1p", e.div(e.mul(size, 4), e.add(e.mul(left, left), square))), 0.25)
+    im = e.emit("atan2", e.add(x.im, x.im), e.sub(e.mul(left, e.add(size, 1)), square))
+    return ComplexVal(e.emit("copysign", re, x.re), e.mul(im, 0.5))
 
 
 def _turned(fn: Any) -> Any:
