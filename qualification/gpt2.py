@@ -4,7 +4,8 @@
     python -m qualification gpt2 --only losses --steps 20
 
 losses: the largest relative difference from eager's at one thread over the steps, with dropout off and on under one
-seed: at most 3 times what eager differs from itself at two threads, or 1e-6. step: time of forward, backward and AdamW,
+seed: at most 3 times what eager differs from itself at two threads, or 1e-6; beside it, how far either is from a run at
+double precision. step: time of forward, backward and AdamW,
 paired. first: the first step in fresh processes, cold. memory: peak of a step as `qualification.memory` counts it.
 """
 
@@ -45,8 +46,11 @@ def build(dropout: float) -> tuple[Any, torch.Tensor]:
 
 
 def stepper(backend: str, dropout: float, **options: Any) -> Callable[[], torch.Tensor]:
-    """One training step of a fresh model; returns the loss. `options` are poot's beside strict."""
+    """One training step of a fresh model; returns the loss. `options` are poot's beside strict. The backend "float64"
+    is eager at double precision."""
     model, ids = build(dropout)
+    if backend == "float64":
+        model, backend = model.double(), "eager"
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     fn: Any = model
     if backend != "eager":
@@ -78,9 +82,13 @@ def compare_losses(steps: int) -> dict[str, Any]:
         def off(other: list[float], eager: list[float] = eager) -> float:
             return max(abs(a - b) / abs(b) for a, b in zip(other, eager, strict=True))
 
-        own, ours = off(losses("eager", dropout, steps, 2)), off(losses("poot", dropout, steps, 1))
+        poot = losses("poot", dropout, steps, 1)
+        own, ours = off(losses("eager", dropout, steps, 2)), off(poot)
         row[name] = {"eager_at_two_threads": own, "poot": ours, "last_loss": eager[-1]}
         row["right"] = row["right"] and ours <= max(3 * own, LOSS_FLOOR)
+        if not dropout:  # which draws other masks at double precision
+            wide = losses("float64", dropout, steps, 1)
+            row[name] |= {"eager_from_float64": off(wide), "poot_from_float64": off(wide, poot)}
     return row
 
 

@@ -162,8 +162,9 @@ def batch_norm_without_statistics(
 def _of_this_batch(e: Emitter, x: Val, weight: Val | None, bias: Val | None, eps: float) -> tuple[Val, Val, Val, Val]:
     """(out, mean, biased variance, invstd) by the statistics of x itself.
 
-    Eager sums f32 in f64 on the CPU. Of a batch of few numbers the gradient is what is left where nearly equal ones
-    cancel, and would show the difference.
+    Eager sums f32 in f64 on the CPU, and rounds the variance before it takes the root in f64. Of a batch of few numbers
+    the gradient is what is left where nearly equal ones cancel, and would show the difference; so would the derivative
+    of what follows, where it jumps.
     """
     wide = opmath(x.dtype)
     sums = torch.float64 if x.dtype is torch.float32 and e.meta[0].device.type == "cpu" else wide
@@ -174,7 +175,8 @@ def _of_this_batch(e: Emitter, x: Val, weight: Val | None, bias: Val | None, eps
     centred = e.sub(rows, mean)
     var = e.mean(e.cast(e.mul(centred, centred), sums), last, True)
     var, mean = e.reshape(var, channels), e.reshape(mean, channels)
-    invstd = e.cast(e.emit("reciprocal", e.emit("sqrt", e.add(var, eps))), wide)
+    rounded = e.cast(e.cast(var, wide), sums)
+    invstd = e.cast(e.emit("reciprocal", e.emit("sqrt", e.add(rounded, eps))), wide)
     return _scale_shift(e, x, mean, invstd, weight, bias), mean, var, invstd
 
 

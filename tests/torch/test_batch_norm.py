@@ -23,6 +23,24 @@ def test_eagers_bits(dtype, layout):
         assert torch.equal(check(fn, x, peer=False, judge=False), fn(x))
 
 
+@pytest.mark.parametrize("shape", ((32, 48, 8, 8), (16, 96, 4, 4), (8, 24, 64)))
+@torch.no_grad()
+def test_eagers_bits_in_training(shape):
+    """Statistics of f32 are summed in f64, and the variance is rounded between."""
+    generator = torch.Generator().manual_seed(0)
+    channels = shape[1]
+    column = [channels if i == 1 else 1 for i in range(len(shape))]
+    x = torch.randn(shape, generator=generator) * torch.rand(column, generator=generator) + 3
+    weight, bias = torch.randn(channels, generator=generator), torch.randn(channels, generator=generator)
+
+    def fn(x, weight, bias):
+        return torch.nn.functional.batch_norm(x, None, None, weight, bias, True, 0.1, 1e-3)
+
+    got = check(fn, x, weight, bias, peer=False, judge=False)
+    if got.device.type == "cpu":
+        assert torch.equal(got, fn(x, weight, bias))
+
+
 @pytest.mark.parametrize("training", (True, False))
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
 @torch.no_grad()
