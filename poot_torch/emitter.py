@@ -321,9 +321,13 @@ class Emitter:
         """Of an int or Dim; a symbolic one has the sign that it was traced with."""
         return self.builder.range(number)[1] < 0 if isinstance(number, _C.Dim) else number < 0
 
-    def reshape(self, x: Val, shape: Sequence[Any]) -> Val:
+    def reshape(self, x: Val, shape: Sequence[Any], *, proven: bool = False) -> Val:
+        """`proven`: the trace knows that there are as many elements, of symbolic sizes too."""
         shape = tuple(shape)
-        return x if x.shape == shape else self._ramp_reshaped(x, self.emit("reshape", x, shape=shape))
+        if x.shape == shape:
+            return x
+        known = {"proven": True} if proven and self.numel(shape) != self.numel(x.shape) else {}
+        return self._ramp_reshaped(x, self.emit("reshape", x, shape=shape, **known))
 
     def broadcast(self, x: Val, shape: Sequence[Any]) -> Val:
         shape = tuple(shape)

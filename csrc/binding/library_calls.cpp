@@ -53,7 +53,7 @@ void adopt(at::Tensor t, runtime::HostTensor& out, LibraryOp op) {
 // Whichever of torch's kernels suits the operands. They do not give log-sum-exp: nothing may read
 // the second result, which stays without memory.
 void attention(const Operands& inputs, std::span<runtime::HostTensor> outs, bool causal,
-               double scale) {
+               std::optional<double> scale) {
   if (outs.size() > 1) outs[1] = own(at::empty({0}, at::TensorOptions(inputs.device)));
   const at::Tensor q = inputs[0], k = inputs[1];
   adopt(at::scaled_dot_product_attention(q, k, inputs[2], inputs.optional(3), /*dropout_p=*/0.0,
@@ -95,10 +95,11 @@ void call_library(LibraryOp op, std::span<const runtime::TensorRef> input_refs,
     case LibraryOp::convolution:
       return adopt(convolution(inputs, ints), outs[0], op);
     case LibraryOp::sdpa: {
-      if (!device.is_cpu()) return attention(inputs, outs, ints[0] != 0, floats[0]);
+      const auto scale = floats.empty() ? std::nullopt : std::optional(floats[0]);
+      if (!device.is_cpu()) return attention(inputs, outs, ints[0] != 0, scale);
       auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
           inputs[0], inputs[1], inputs[2], /*dropout_p=*/0.0, ints[0] != 0, inputs.optional(3),
-          floats[0]);
+          scale);
       adopt(std::move(out), outs[0], op);
       if (outs.size() > 1) adopt(std::move(lse), outs[1], op);
       return;

@@ -113,6 +113,10 @@ struct Eqn {
     const bool* set = std::get_if<bool>(&attrs[info().attr_index(name)]);
     return set && *set;
   }
+  std::optional<double> number(std::string_view name) const {  // an optional float
+    const double* set = std::get_if<double>(&attrs[info().attr_index(name)]);
+    return set ? std::optional(*set) : std::nullopt;
+  }
   std::string_view text(std::string_view name) const {  // an optional string; empty where absent
     const std::string* set = std::get_if<std::string>(&attrs[info().attr_index(name)]);
     return set ? std::string_view(*set) : std::string_view();

@@ -28,6 +28,10 @@ struct InferCall {
   const T& attr(std::string_view name) const {
     return std::get<T>(attrs[info.attr_index(name)]);
   }
+  bool flag(std::string_view name) const {  // an optional bool; false where absent
+    const bool* set = std::get_if<bool>(&attrs[info.attr_index(name)]);
+    return set && *set;
+  }
   size_t rank(size_t operand = 0) const { return in[operand].shape.size(); }
   // The attribute `axis`, checked against `rank`.
   size_t axis(size_t rank, std::string_view constraint) const;

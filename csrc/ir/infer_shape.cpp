@@ -77,7 +77,9 @@ TypeList infer_broadcast(const InferCall& call) {
 
 TypeList infer_reshape(const InferCall& call) {
   Shape shape = target_shape(call, "reshape-C1");
-  if (numel(shape) != numel(call.in[0].shape))
+  const Dim count = numel(shape), given = numel(call.in[0].shape);
+  const bool differs = count != given;
+  if (differs && (!call.flag("proven") || (count - given).is_const()))
     call.fail("reshape-C1",
               str(call.in[0].shape) + " and " + str(shape) + " have different numbers of elements");
   return {{call.in[0].dtype, std::move(shape)}};

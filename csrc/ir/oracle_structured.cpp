@@ -92,7 +92,7 @@ void attention(OracleCall& call) {
                 k,
                 *call.in[2],
                 call.in.size() > 3 ? call.in[3] : nullptr,
-                call.eqn.attr<double>("scale"),
+                call.eqn.number("scale").value_or(1 / std::sqrt(static_cast<double>(q.shape[3]))),
                 call.eqn.attr<bool>("causal"),
                 q.shape[2],
                 k.shape[2],

@@ -83,6 +83,7 @@ Rewrite simplify_view(CanonicalSweep& sweep, ir::Eqn& eqn) {
     case OpCode::reshape:
       if (same_type) return Rewrite::value(x);
       if (!inner || inner->op != OpCode::reshape) return Rewrite::none();
+      if (inner->flag("proven")) eqn.attrs[eqn.info().attr_index("proven")] = true;
       eqn.inputs[0] = ir::Operand(inner->inputs[0]);
       return Rewrite::in_place();
     case OpCode::broadcast: {

@@ -73,8 +73,9 @@ void Planner::attention() {
   const Place sums = owned(eqn_->outs[1], {lse.shape[1] * lse.shape[2], Dim(1), lse.shape[1]});
   outs.push_back(view_of(sums, lse.dtype));
   set_place(eqn_->outs[1], sums);
+  const std::optional<double> scale = eqn_->number("scale");
   library(LibraryOp::sdpa, std::move(inputs), std::move(outs), {eqn_->attr<bool>("causal") ? 1 : 0},
-          {eqn_->attr<double>("scale")});
+          scale ? std::vector{*scale} : std::vector<double>());
 }
 
 }  // namespace poot::passes

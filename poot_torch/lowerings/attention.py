@@ -42,7 +42,7 @@ def _masked(e: Emitter, scores: Val, mask: Val | None, causal: bool) -> Val:
     return e.add(scores, e.cast(mask, scores.dtype))
 
 
-def expand(e: Emitter, q: Val, k: Val, v: Val, mask: Val | None, causal: bool, scale: float) -> tuple[Val, Val]:
+def expand(e: Emitter, q: Val, k: Val, v: Val, mask: Val | None, causal: bool, scale: float | Val) -> tuple[Val, Val]:
     """(out, log-sum-exp [B, H, L] in f32) of q [B, H, L, D] with k and v [B, Hk, S, D]."""
     wide = torch.float32
     heads = q.shape[1]
@@ -68,13 +68,17 @@ def attention(
         raise Declined("attention with dropout")
     if not is_float(q.dtype) or q.ndim != 4:
         raise Declined("attention that is not 4-d")
-    if scale is None:
-        if not isinstance(q.shape[-1], int):
-            raise Declined("attention scale of a symbolic head size")
-        scale = 1.0 / math.sqrt(q.shape[-1])
+    factor: float | Val
+    if scale is None and not isinstance(q.shape[-1], int):  # known when the graph runs
+        root = e.emit("sqrt", e.value(q.shape[-1], torch.float64))
+        factor = e.cast(e.emit("div", e.value(1.0, torch.float64), root), torch.float32)
+        known = {}
+    else:
+        factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+        known = {"scale": factor}
     operands = [q.id, k.id, v.id] + ([] if mask is None else [mask.id])
-    e.builder.begin_group("attention", operands, scale=float(scale), causal=bool(is_causal))
-    out, lse = expand(e, q, k, v, mask, is_causal, float(scale))
+    e.builder.begin_group("attention", operands, **known, causal=bool(is_causal))
+    out, lse = expand(e, q, k, v, mask, is_causal, factor)
     e.builder.end_group([out.id, lse.id])
     return out, lse
 

@@ -34,7 +34,7 @@ _NO_END = 2**63 - 1
     aten.unsqueeze_copy.default,
 )
 def reshape(e: Emitter, x: Val, *_: Any, **__: Any) -> Val:
-    return e.reshape(x, e.out_shape)
+    return e.reshape(x, e.out_shape, proven=True)
 
 
 @lower(aten.expand.default, aten.expand_copy.default)

@@ -1,7 +1,9 @@
 """One compile serves all sizes in a guarded range."""
 
+import pytest
 import torch
 import torch._dynamo.testing
+from three_way import check
 
 from poot_torch import _C
 
@@ -153,3 +155,44 @@ def test_sizes_that_a_number_divides():
 def test_slices_of_symbolic_steps():
     fn = lambda x, y, a, b: torch.slice_scatter(x, y, 0, a, None, b) * 2  # noqa: E731
     dynamically(fn, (torch.randn(9, 2), torch.randn(4, 2), 1, 2), (torch.randn(20, 2), torch.randn(5, 2), 6, 3))
+
+
+def test_sizes_that_a_symbol_divides():
+    """A trace's own views are of as many elements, whatever of it can be proved from the sizes alone."""
+    F = torch.nn.functional
+    heads = lambda x: x.view(1, x.shape[0], 4, x.shape[1] // 4).transpose(1, 2) * 2  # noqa: E731
+    dynamically(heads, *[(torch.randn(*s),) for s in ((3, 8), (5, 12), (6, 20))])
+    split = lambda x, n: torch.unflatten(x * 2, 1, (n, -1)).sum(2) + 1  # noqa: E731
+    dynamically(split, (torch.randn(3, 6), 2), (torch.randn(5, 12), 4), (torch.randn(2, 15), 5))
+    shuffled = lambda x, n: F.channel_shuffle(x + 1, n) * 2  # noqa: E731
+    dynamically(shuffled, (torch.randn(2, 6, 3, 7), 2), (torch.randn(3, 12, 2, 5), 4))
+    chunks = lambda x, n: x.exp().reshape(x.shape[0], n, x.shape[1] // n).softmax(-1)  # noqa: E731
+    dynamically(chunks, (torch.randn(3, 6), 2), (torch.randn(5, 12), 3))
+    rows = lambda x, n: (x * 2).reshape(-1, n).relu().sum(1)  # noqa: E731
+    dynamically(rows, (torch.randn(4, 6), 3), (torch.randn(2, 20), 8))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_of_heads_of_symbolic_size(causal):
+    attention = torch.nn.functional.scaled_dot_product_attention
+    fn = lambda q, k, v: attention(q * 2, k, v, is_causal=causal) + 1  # noqa: E731
+    sizes = (2, 3, 7, 7, 16), (3, 4, 9, 9, 24), (2, 5, 6, 6, 40)
+    calls = [(torch.randn(b, h, n, d), torch.randn(b, h, s, d), torch.randn(b, h, s, d)) for b, h, n, s, d in sizes]
+    dynamically(fn, *calls)
+    for q, k, v in calls:
+        check(fn, q, k, v, dynamic=True)
+
+
+def test_attention_with_masks_of_symbolic_size():
+    attention = torch.nn.functional.scaled_dot_product_attention
+    fn = lambda q, m: attention(q, q, q * 2, attn_mask=m)  # noqa: E731
+    calls = [(torch.randn(2, 3, n, d), torch.randn(n, n)) for n, d in ((5, 16), (9, 32))]
+    dynamically(fn, *calls)
+
+
+def test_views_by_symbolic_factors():
+    for n, shape in ((2, (3, 6)), (4, (5, 12))):
+        check(lambda x, n=n: torch.unflatten(x * 2, 1, (n, -1)).mean(2), torch.randn(*shape), dynamic=True)
+        check(lambda x: x.view(1, x.shape[0], 2, x.shape[1] // 2) + 1, torch.randn(*shape), dynamic=True)
+    x = torch.randn(6, 2, 3, dtype=torch.float64)
+    check(lambda x: torch.linalg.tensorinv(x, ind=1), x, dynamic=True)

@@ -163,6 +163,34 @@ TEST(GenerateElementwise, symbolic_reshape_with_heads) {
                  .symbols = {2, 5}});
 }
 
+// Sizes that are equal at run time alone.
+TEST(GenerateElementwise, reshapes_by_symbolic_factors) {
+  run_tile_case({.graph = R"(
+    graph @r(s0 in [1, 64] hint 3, s1 in [1, 64] hint 8, %x: f32[s0,s1])
+        -> (f32[1,s0,4,floordiv(s1, 4)]) {
+    %0 = neg %x : f32[s0,s1]
+    %1 = reshape %0 {shape=[1,s0,4,floordiv(s1, 4)], proven=true} : f32[1,s0,4,floordiv(s1, 4)]
+    return %1
+  })",
+                 .symbols = {3, 12}});
+  run_tile_case({.graph = R"(
+    graph @r(s0 in [1, 64] hint 3, s1 in [1, 64] hint 8, s2 in [1, 64] hint 2, %x: f32[s0,s1,7])
+        -> (f32[s0,7,floordiv(s1, s2),s2]) {
+    %0 = reshape %x {shape=[s0,s2,floordiv(s1, s2),7], proven=true} : f32[s0,s2,floordiv(s1, s2),7]
+    %1 = transpose %0 {perm=[0,3,2,1]} : f32[s0,7,floordiv(s1, s2),s2]
+    %2 = neg %1 : f32[s0,7,floordiv(s1, s2),s2]
+    return %2
+  })",
+                 .symbols = {3, 12, 6}});
+}
+
+TEST(GenerateElementwise, remainders_of_f64) {
+  for (const char* op : {"fmod", "remainder", "floor_div"})
+    run_tile_case(
+        {.graph = std::string("graph @d(%x: f64[70], %y: f64[70]) -> (f64[70]) {\n  %0 = ") + op +
+                  " %x, %y : f64[70]\n  return %0\n}"});
+}
+
 TEST(GenerateElementwise, repeated_heads) {
   run_tile_case({.graph = R"(graph @g(%x: f32[2,3,5,8], %y: f32[2,6,5,8]) -> (f32[2,6,5,8]) {
     %0 = reshape %x {shape=[2,3,1,5,8]} : f32[2,3,1,5,8]

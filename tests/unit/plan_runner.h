@@ -218,7 +218,7 @@ class PlanRunner {
       case LibraryOp::max_pool2d:
         return {ints(0, 2), ints(2, 2), ints(4, 2), ints(6, 2), l.ints[8] != 0};
       case LibraryOp::sdpa:
-        return {l.floats[0], l.ints[0] != 0};
+        return {l.floats.empty() ? ir::Attr() : ir::Attr(l.floats[0]), l.ints[0] != 0};
     }
     return {};
   }

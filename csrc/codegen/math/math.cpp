@@ -182,9 +182,6 @@ kir::ValueId emit(kir::KirBuilder& b, ir::OpCode op, std::span<const kir::ValueI
                        : e == Elem::I1    ? row.on_bool
                                           : row.on_int;
     if (!f) break;
-    if (e == Elem::F64 && b.kernel().isa != Isa::X86 &&
-        (f == fmod || f == remainder || f == floor_div))
-      break;
     return f(in).id();
   }
   throw Unsupported(std::string(info.name), "a kernel function of " + b.type(a.back()).str());
