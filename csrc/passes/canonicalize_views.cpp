@@ -22,7 +22,7 @@ bool all_zero(const std::vector<Dim>& dims) {
 
 Rewrite becomes_reshape(CanonicalSweep& sweep, ir::Eqn& eqn) {
   eqn.op = OpCode::reshape;
-  eqn.attrs = {ir::Attr(sweep.edit.type(eqn.outs[0]).shape)};
+  eqn.attrs = {ir::Attr(sweep.edit.type(eqn.outs[0]).shape), ir::Attr()};
   return Rewrite::in_place();
 }
 
