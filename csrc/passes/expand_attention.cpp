@@ -42,7 +42,7 @@ class Expansion {
     const Shape queries = {scores_[0], scores_[1], groups_, scores_[3], 1, depth_};
     const ValueId q = reshape(wide(eqn_.inputs[0]), queries), k = keys(1), v = keys(2);
     ValueId s = sum(emit(OpCode::mul, {q, k}), 5, false);
-    s = masked(emit(OpCode::mul, {s, number(eqn_.attr<double>("scale"))}));
+    s = masked(emit(OpCode::mul, {s, scale()}));
     const ValueId most = reduce(OpCode::reduce_max, s, 4, true);
     const ValueId none = emit(OpCode::eq, {most, number(-INFINITY)});
     const ValueId top = emit(OpCode::select, {none, number(0), most});
@@ -63,6 +63,13 @@ class Expansion {
  private:
   ir::TensorType type(size_t input) const {
     return edit_.type(std::get<ValueId>(eqn_.inputs[input]));
+  }
+  Operand scale() {
+    if (const auto given = eqn_.number("scale")) return number(*given);
+    const ValueId size = emit(OpCode::cast, {emit(OpCode::size_value, {}, {depth_})}, {DType::F64});
+    const ValueId each =
+        emit(OpCode::div, {Scalar::of(DType::F64, 1.0), emit(OpCode::sqrt, {size})});
+    return emit(OpCode::cast, {each}, {kWide});
   }
   static Operand number(double v) { return Scalar::of(kWide, v); }
 
