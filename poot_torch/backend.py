@@ -31,6 +31,7 @@ from . import (
     report,
     segments,
     size_numbers,
+    softmax_parts,
     specializations,
     storages,
     unused_draws,
@@ -81,7 +82,7 @@ def poot(
         bw_compiler=backward_compiler,
         inference_compiler=compiler("inference"),
         partition_fn=_partition,
-        decompositions=decompositions.table() | (foreach.table() if foreach.present(gm) else {}),
+        decompositions=_decompositions(gm, example_inputs),
         keep_inference_input_mutations=True,
     )
     with number_inputs.are_tensors(gm):
@@ -93,11 +94,27 @@ def poot(
     return versions.counted(compiled, moves) if moves else compiled
 
 
-def _partition(*args: Any, **kwargs: Any) -> Any:
+def _decompositions(gm: torch.fx.GraphModule, inputs: list[Any]) -> dict[Any, Callable[..., Any]]:
+    table = decompositions.table() | (foreach.table() if foreach.present(gm) else {})
+    tensors = [t for t in (*inputs, *gm.parameters()) if isinstance(t, torch.Tensor)]
+    trained = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    return table | softmax_parts.OWN if trained else table
+
+
+def _partition(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
     """Keeps nothing for the backward that its kernels compute again beside their other work, such as the tanh of a
     gelu: less memory than PyTorch's default takes, and less traffic."""
+    _drop_detaches(joint.graph)
     with torch._functorch.config.patch(ban_recompute_materialized_backward=False):
-        return min_cut_rematerialization_partition(*args, **kwargs)
+        return min_cut_rematerialization_partition(joint, *args, **kwargs)
+
+
+def _drop_detaches(graph: torch.fx.Graph) -> None:
+    """Inside a joint graph they mean nothing, and the partitioner keeps what they read rather than compute it again."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
+        if all(user.op != "output" for user in node.users):
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
 
 
 def _reset() -> None:

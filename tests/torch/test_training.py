@@ -1,5 +1,6 @@
 """Losses and every gradient, forward and backward through the same compiler."""
 
+import pytest
 import torch
 from three_way import check, gradients
 
@@ -102,3 +103,22 @@ def test_dropout_draws_as_eager_does():
     torch.manual_seed(3)
     got = torch.compile(fn, backend=poot)(x)
     assert torch.equal(got, want) and torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(5, 70), (3, 4, 33), (2, 0), (7,)])
+def test_softmaxes_backward(dtype, shape):
+    x = random(*shape, grad=False).to(dtype).requires_grad_()
+    gradients(lambda x: (F.log_softmax(x * 2, -1) * x).sum(), x)
+    gradients(lambda x: (F.softmax(x * 2, -1) * x).sum(), x)
+    gradients(lambda x: F.log_softmax(x, 0).square().sum(), x)
+
+
+def test_cross_entropy_keeps_its_operand_and_numbers_of_rows():
+    x = torch.randn(64, 512, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    target = torch.arange(64)
+    torch._dynamo.reset()
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        torch.compile(F.cross_entropy, backend="poot", options={"strict": True})(x, target).backward()
+    assert {t.data_ptr() for t in kept if t.numel() > 64} <= {x.data_ptr()}
