@@ -78,7 +78,10 @@ def _counts_classes(node: torch.fx.Node) -> bool:
 
 
 def _resamples_bytes(node: torch.fx.Node) -> bool:
-    x, mode, antialias = _given(node, "input", "mode", "antialias")
+    if node.target is F.upsample_bilinear:
+        (x,), mode, antialias = _given(node, "input"), "bilinear", False
+    else:
+        x, mode, antialias = _given(node, "input", "mode", "antialias")
     value = x.meta.get("example_value") if isinstance(x, torch.fx.Node) else None
     constant = not any(isinstance(n, torch.fx.Node) for n in node.all_input_nodes if n is not x)
     return constant and byte_resampling.applies(value, mode, antialias)
@@ -99,8 +102,9 @@ def replace(gm: torch.fx.GraphModule) -> None:
             node.target, node.args, node.kwargs = one_hot, (*node.args, *node.kwargs.values()), {}
         elif target is F.multilabel_margin_loss:
             node.target = multilabel_margin_loss
-        elif target is F.interpolate and _resamples_bytes(node):
-            node.target = byte_resampling.interpolate
+        elif target in (F.interpolate, F.upsample_bilinear) and _resamples_bytes(node):
+            corners = {"mode": "bilinear", "align_corners": True} if target is F.upsample_bilinear else {}
+            node.target, node.kwargs = byte_resampling.interpolate, {**node.kwargs, **corners}
         elif node.op == "call_method" and target == "polygamma_":
             node.op, node.target = "call_function", polygamma_
         else:

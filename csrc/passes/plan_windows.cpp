@@ -143,6 +143,15 @@ bool Planner::pools_in_kernel(const Window& image) const {
          kernel[0] * kernel[1] <= kMostWindow;
 }
 
+// The larger of a later and an earlier element; of equal ones, zeros of either sign, the earlier. A
+// CPU's maximum keeps its second operand then, a GPU's orders zeros by sign.
+ValueId Planner::later_maximum(ir::Builder& body, ValueId later, ValueId earlier) const {
+  if (context_.target.isa != Isa::Ptx) return body.emit(OpCode::maximum, {later, earlier});
+  const ValueId above = body.emit(OpCode::gt, {later, earlier});
+  const ValueId nan = body.emit(OpCode::ne, {later, later});
+  return body.emit(OpCode::select, {body.emit(OpCode::bit_or, {above, nan}), later, earlier});
+}
+
 // The largest of the shifted, strided slices of the padded plane.
 void Planner::max_pool_kernel(const Place& in, const Place& out) {
   const auto list = [&](std::string_view name) { return eqn_->attr<std::vector<int64_t>>(name); };
@@ -169,8 +178,7 @@ void Planner::max_pool_kernel(const Place& in, const Place& out) {
   for (int64_t y = 0; y < kernel[0]; ++y) {
     for (int64_t x = 0; x < kernel[1]; ++x) {
       const ValueId v = shifted(shifted(plane, 0, y * dilation[0]), 1, x * dilation[1]);
-      // Of equal ones, zeros of either sign, the earlier: the second operand.
-      largest = largest ? body.emit(OpCode::maximum, {v, largest}) : v;
+      largest = largest ? later_maximum(body, v, largest) : v;
     }
   }
   body.output(largest);

@@ -99,6 +99,7 @@ class Planner {
   Place padded(const Place& image, const ir::TensorType& type, const Shape& low);
   void max_pool();
   bool pools_in_kernel(const Window& image) const;
+  ir::ValueId later_maximum(ir::Builder& body, ir::ValueId later, ir::ValueId earlier) const;
   void max_pool_kernel(const Place& in, const Place& out);
   void attention();
   void library(program::LibraryOp op, std::vector<program::ViewId> inputs,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..emitter import Declined, Emitter, Val
-from . import lower
+from . import REFUSED, lower
 
 aten = torch.ops.aten
 
@@ -84,6 +84,21 @@ def unwrapped(e: Emitter, index: Val, size: Any) -> Val:
     return e.where(e.compare("lt", index, 0), size, index, index.dtype)
 
 
+def _of_no_rows(node: torch.fx.Node) -> str | None:
+    rows = node.args[0].meta["val"].shape[0]  # type: ignore[union-attr]
+    return "eager refuses a table without rows" if isinstance(rows, int) and rows == 0 else None
+
+
+def _of_a_scalar(node: torch.fx.Node) -> str | None:
+    x, index = (node.args[i].meta["val"] for i in (0, 2))  # type: ignore[union-attr]
+    refused = x.ndim == 0 and index.ndim == 1 and index.shape[0] != 1
+    return "eager takes one element of a scalar" if refused else None
+
+
+REFUSED[aten.embedding.default] = _of_no_rows
+REFUSED[aten.index_select.default] = _of_a_scalar
+
+
 @lower(aten.embedding.default)
 def embedding(e: Emitter, weight: Val, indices: Val, *_: Any, **__: Any) -> Val:
     return e.emit("gather", weight, unwrapped(e, indices, weight.shape[0]), axis=0)
@@ -108,6 +123,8 @@ def gather(e: Emitter, x: Val, dim: int, index: Val, *, sparse_grad: bool = Fals
     if x.ndim == 0 or index.ndim == 0:
         x, index = (v if v.ndim else e.reshape(v, (1,)) for v in (x, index))
         return e.reshape(e.emit("take", x, index, axis=0), e.out_shape)
+    if x.ndim != index.ndim:  # an index without elements may have any rank
+        return e.full(0, e.out_shape, x.dtype)
     axis = dim % x.ndim
     for i, (a, b) in enumerate(zip(x.shape, index.shape, strict=True)):
         if i != axis and a != b:  # reads the leading part of the other axes

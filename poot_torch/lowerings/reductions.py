@@ -225,6 +225,13 @@ def vector_norm(e: Emitter, x: Val, ord: Any = 2, dim: Any = None, keepdim: bool
     else:
         power: Any = ord if isinstance(ord, (int, float)) else e.value(ord, wide.dtype)
         root: Any = 1.0 / ord if power is ord else e.div(e.full(1.0, (), wide.dtype), power)
-        total = e.reduce("sum", e.emit("pow", e.emit("abs", wide), e.operand(power, wide.dtype)), axes, keepdim)
+        size = e.emit("abs", wide)
+        total = e.reduce("sum", e.emit("pow", size, e.operand(power, wide.dtype)), axes, keepdim)
         norm = e.emit("pow", total, e.operand(root, wide.dtype))
+        if power is not ord:  # known when it runs
+            count = e.reduce("sum", e.cast(e.compare("ne", wide, 0.0), wide.dtype), axes, keepdim)
+            norm = e.where(e.compare("eq", power, 0.0), count, norm, wide.dtype)
+            for bound, fn in ((math.inf, "max"), (-math.inf, "min")):
+                if all(d != 0 for d in x.shape):
+                    norm = e.where(e.compare("eq", power, bound), e.reduce(fn, size, axes, keepdim), norm, wide.dtype)
     return e.cast(norm, dtype)

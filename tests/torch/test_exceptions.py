@@ -17,6 +17,9 @@ REFUSED = {
     "masked scatter": (torch.masked_scatter, TABLE, TABLE > -9, torch.randn(11)),
     "masked scatter of nothing": (torch.masked_scatter, TABLE, TABLE > -9, torch.randn(0)),
     "class": (lambda x: F.one_hot(x, 5) + 1, torch.tensor([1, 5])),
+    "embedding of no rows": (lambda x, i: F.embedding(i, x) * 2, TABLE[:0], PLACES),
+    "elements of a scalar": (lambda x, i: x.index_select(0, i) + 1, TABLE[0, 0], PLACES),
+    "no element of a scalar": (lambda x, i: x.index_select(0, i) + 1, TABLE[0, 0], PLACES[:0]),
     "mask minus": (lambda x, m: x - m, TABLE, TABLE > 0),
     "clamp outside": (lambda x: x.clamp(-(2**40), 2**40), torch.arange(4, dtype=torch.int32)),
 }

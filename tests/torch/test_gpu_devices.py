@@ -58,14 +58,15 @@ def test_memory_is_taken_on_the_device_of_the_tensors():
     gc.collect()  # what earlier programs hold on the other device
     before = torch.cuda.memory_allocated(0)
     kept = [f(x, w) for _ in range(8)]
-    assert torch.cuda.memory_allocated(0) == before
+    assert torch.cuda.memory_allocated(0) <= before  # workspaces of cuBLAS may go
     assert torch.cuda.memory_allocated(1) >= sum(t.nbytes for t in kept)
 
 
 def test_threads_on_two_devices_at_once():
     f = torch.compile(fn, backend="poot", options={"strict": True})
-    for device in ("cuda:0", "cuda:1"):
-        check(f, device)
+    with torch.no_grad():  # as the threads, which only call
+        for device in ("cuda:0", "cuda:1"):
+            check(f, device)
     failures = []
 
     def work(device):

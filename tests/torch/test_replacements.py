@@ -57,6 +57,14 @@ def test_bytes_are_resampled_in_integers(align, mode):
             check(fn, x.contiguous(memory_format=torch.channels_last), peer=False)
 
 
+@pytest.mark.filterwarnings("ignore:.*upsample_bilinear. is deprecated")
+@torch.no_grad()
+def test_bytes_are_resampled_by_the_older_name():
+    x = torch.randint(0, 256, (2, 3, 9, 13), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    check(lambda x: F.upsample_bilinear(x, (5, 31)), x, peer=False)
+    check(lambda x: F.upsample_bilinear(x, scale_factor=2), x, peer=False)
+
+
 @torch.no_grad()
 def test_polygamma_in_place():
     fn = lambda x: x.polygamma_(2) + 1  # noqa: E731
