@@ -87,7 +87,7 @@ class _OpCase:
         result = examine(self.name, trial, self.rule, self.against)
         if result.cls == "wrong" and result.upstream and trial.raised:
             result.cls, result.reason = "skipped", f"PyTorch's own pipeline raises: {result.reason}"
-        elif result.reason.startswith(LEFT):
+        elif result.reason.startswith(LEFT) or (result.cls == "fallback" and trial.refused):
             if trial.refused:
                 result.cls, result.reason = "skipped", f"eager refuses the arguments: {trial.refused}"
             else:  # a graph break before and after the operator

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._prims_common import is_contiguous_or_false, is_non_overlapping_and_dense_or_false
 
-from ..emitter import Emitter, Val, opmath
+from ..emitter import Emitter, Val, is_float, opmath
 from . import lower
 from .predicates import clamp
 from .special import vector_erf
@@ -41,7 +41,8 @@ def relu(e: Emitter, x: Val) -> Val:
 
 @lower(aten.hardtanh.default)
 def hardtanh(e: Emitter, x: Val, min_val: Any = -1, max_val: Any = 1) -> Val:
-    return clamp(e, x, min_val, max_val)
+    bounds = (min_val, max_val) if is_float(x.dtype) else (int(min_val), int(max_val))
+    return clamp(e, x, *bounds)
 
 
 @lower(aten.relu6.default)

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 from ..complex_pairs import part_dtype
-from ..emitter import ComplexVal, Emitter, Val
+from ..emitter import ComplexVal, Emitter, Val, normalize_axes
 from .complex_arithmetic import minus, over, plus, scaled, times
 from .complex_numbers import lower_complex, parts
 from .elementary import hypot
+from .reductions import trailing
 
 aten = torch.ops.aten
 _BEYOND = 40.0  # where a hyperbolic tangent of half of it is 1
@@ -227,3 +228,24 @@ def power(e: Emitter, a: Any, b: Any) -> ComplexVal:
             found = special()
             return ComplexVal(e.broadcast(found.re, e.out_shape), e.broadcast(found.im, e.out_shape))
     return _pow(e, parts(e, a, dtype), parts(e, b, dtype))
+
+
+@lower_complex(aten.ldexp.Tensor)
+def ldexp(e: Emitter, x: Any, exponent: Any) -> ComplexVal:
+    """x * 2^exponent."""
+    dtype = part_dtype(e.meta.dtype)
+    power = _exp(e, scaled(e, parts(e, exponent, dtype), math.log(2.0)))
+    return times(e, parts(e, x, dtype), power)
+
+
+@lower_complex(aten.logsumexp.default)
+def logsumexp(e: Emitter, x: ComplexVal, dim: Any, keepdim: bool = False) -> ComplexVal:
+    """Shifted by the largest real part."""
+    axes = normalize_axes(dim, x.re.ndim)
+    (re, last, back), (im, _, _) = (trailing(e, part, axes) for part in (x.re, x.im))
+    top = e.reduce("max", re, last, True)
+    top = e.where(e.compare("lt", e.emit("abs", top), math.inf), top, 0.0, re.dtype)
+    terms = _exp(e, ComplexVal(e.sub(re, top), im))
+    total = _log(e, ComplexVal(e.reduce("sum", terms.re, last, True), e.reduce("sum", terms.im, last, True)))
+    found = ComplexVal(e.add(total.re, top), total.im)
+    return ComplexVal(*(e.reshape(e.transpose(v, back), e.out_shape) for v in (found.re, found.im)))

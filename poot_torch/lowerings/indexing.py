@@ -120,11 +120,11 @@ def take(e: Emitter, x: Val, index: Val) -> Val:
 
 @lower(aten.gather.default)
 def gather(e: Emitter, x: Val, dim: int, index: Val, *, sparse_grad: bool = False) -> Val:
+    if any(d == 0 for d in index.shape):  # such an index may have any rank
+        return e.full(0, e.out_shape, x.dtype)
     if x.ndim == 0 or index.ndim == 0:
         x, index = (v if v.ndim else e.reshape(v, (1,)) for v in (x, index))
         return e.reshape(e.emit("take", x, index, axis=0), e.out_shape)
-    if x.ndim != index.ndim:  # an index without elements may have any rank
-        return e.full(0, e.out_shape, x.dtype)
     axis = dim % x.ndim
     for i, (a, b) in enumerate(zip(x.shape, index.shape, strict=True)):
         if i != axis and a != b:  # reads the leading part of the other axes

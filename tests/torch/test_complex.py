@@ -23,6 +23,14 @@ def test_functions(dtype):
     assert len(got) == len(names)
 
 
+@torch.no_grad()
+def test_sums_of_exponentials_and_powers_of_two():
+    def fn(x, y):
+        return x.logsumexp(0), y.logsumexp((0, 1), keepdim=True), (x * 1000).logsumexp(1), torch.ldexp(x, y)
+
+    check(fn, *pair(), peer=False)
+
+
 @pytest.mark.parametrize("name", ["atanh", "atan"])
 @torch.no_grad()
 def test_inverse_tangents_near_their_poles(name):

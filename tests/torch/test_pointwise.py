@@ -202,3 +202,10 @@ def test_special_values():
         }
 
     check(fn, x, peer=False)
+
+
+@torch.no_grad()
+def test_hardtanh_of_integers_stays_integral():
+    for dtype in (torch.int32, torch.int64):
+        x = torch.arange(-6, 7, dtype=dtype)
+        check(lambda x: (F.hardtanh(x), F.hardtanh(x, -2.7, 3.2)), x, peer=False)
