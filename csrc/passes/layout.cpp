@@ -9,7 +9,12 @@
 namespace poot::passes {
 
 std::optional<Shape> reshape_strides(const Window& w, const Shape& to) {
-  if (numel(w.shape).is_const(0)) return contiguous_strides(to);
+  const Dim count = numel(w.shape);
+  if (count.is_const(0)) return contiguous_strides(to);
+  if (count != numel(to)) {  // equal in a way that the symbols do not tell: see reshape's `proven`
+    if (w.strides != contiguous_strides(w.shape)) return std::nullopt;
+    return contiguous_strides(to);
+  }
   struct Chunk {
     Dim size, stride;  // elements; stride of its innermost axis
   };

@@ -147,7 +147,7 @@ void Planner::view() {
   Place moved = copied(p, graph_.type(o).dtype, contiguous_strides(p.window.shape),
                        f.escapes ? BufferClass::Output : BufferClass::Arena, value_name(o),
                        "no strides express " + std::string(eqn_->info().name));
-  moved.window = *view_window(*eqn_, moved.window, shape);
+  moved.window = view_window(*eqn_, moved.window, shape).value();
   set_place(v, std::move(moved));
   record(PlanKind::Generated, eqn_->info().name, "copy");
 }

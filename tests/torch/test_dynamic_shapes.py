@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch._dynamo.testing
+import torch.nn.functional as F
 from three_way import check
 
 from poot_torch import _C
@@ -196,3 +197,23 @@ def test_views_by_symbolic_factors():
         check(lambda x: x.view(1, x.shape[0], 2, x.shape[1] // 2) + 1, torch.randn(*shape), dynamic=True)
     x = torch.randn(6, 2, 3, dtype=torch.float64)
     check(lambda x: torch.linalg.tensorinv(x, ind=1), x, dynamic=True)
+
+
+@torch.no_grad()
+def test_views_whose_sizes_are_arguments():
+    """Sizes that no expression relates to the operand's: the trace guards that they hold as many elements."""
+    cases = {
+        "view": (lambda x, s: x.view(s), (25, 5), (5, 5, 5)),
+        "reshape": (lambda x, s: (x * 2).reshape(s) + 1, (6, 4), (2, 3, 4)),
+        "transposed": (lambda x, s: x.t().reshape(s).cos(), (6, 4), (8, 3)),
+        "view_copy": (lambda x, s: torch.view_copy(x, s), (6, 4), (12, 2)),
+        "shuffled": (lambda x, g: F.channel_shuffle(x, g) + 1, (2, 6, 3, 4), 3),
+        "unshuffled": (lambda x, r: F.pixel_unshuffle(x, r), (2, 3, 6, 9), 3),
+    }
+    for fn, shape, sizes in cases.values():
+        torch._dynamo.reset()
+        compiled = torch.compile(fn, backend="poot", dynamic=True, options={"strict": True})
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+        got, want = compiled(x, sizes), fn(x, sizes)
+        torch.testing.assert_close(got, want)
+        assert got.stride() == want.stride()
