@@ -75,7 +75,7 @@ def section_tests(args: argparse.Namespace) -> dict[str, Any]:
         text = (e.stdout or b"").decode() + "\ntimed out"
     if args.log:
         pathlib.Path(args.log).write_text(text)
-    failed = sorted(set(re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.M)))
+    failed = sorted(set(re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", text, re.M)))
     last = text.strip().splitlines()[-1:] or [""]
     print(f"  {last[0]}", flush=True)
     return {"summary": last[0], "failed": failed}
