@@ -63,9 +63,9 @@ def section_tests(args: argparse.Namespace) -> dict[str, Any]:
         "--timeout",
         "100",
         "-n",
-        "6",
+        "12",
         "--dist",
-        "loadfile",
+        "load",
     ]
     command += ["-p", "no:cacheprovider", *(str(ROOT / "tests" / "torch" / f) for f in args.tests)]
     try:
