@@ -20,6 +20,8 @@ _FAMILIES = (
     "division",
     "elementary",
     "special",
+    "bessel",
+    "error_functions",
     "copies",
     "activations",
     "views",

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
 
-from ..emitter import Emitter, Val, opmath
+from ..emitter import Declined, Emitter, Val, opmath
 from . import lower
+from .formula import Term
 
 aten = torch.ops.aten
 
@@ -103,6 +104,30 @@ def digamma(e: Emitter, x: Val) -> Val:
     value = e.where(negative, reflected, value, v.dtype)
     pole = e.emit("copysign", e.lit(math.inf, v.dtype), e.emit("neg", v))
     return e.cast(e.where(e.compare("eq", v, 0.0), pole, value, v.dtype), dtype)
+
+
+def _trigamma(e: Emitter, x: Val) -> Val:
+    """Six steps of the recurrence, then the asymptotic series; reflected below a half."""
+    dtype, wide = _wide(e, x)
+    v = Term(e, wide)
+    reflects = v.is_("lt", 0.5)
+    wave = (v * math.pi).function("sin")
+    at = (1.0 - v).chosen(reflects, v)
+    total = (-math.pi * math.pi / (wave * wave)).chosen(reflects, Term(e, e.full(0.0, (), wide.dtype)))
+    for _ in range(6):
+        total = total + 1.0 / (at * at)
+        at = at + 1.0
+    inverse = 1.0 / (at * at)
+    series = inverse * (1.0 / 6 - inverse * (1.0 / 30 - inverse * (1.0 / 42)))
+    total = total + (1.0 + 1.0 / (at * 2.0) + series) / at
+    return e.cast((-total).chosen(reflects, total).value, dtype)
+
+
+@lower(aten.polygamma.default)
+def polygamma(e: Emitter, n: int, x: Val) -> Val:
+    if n > 1:
+        raise Declined("a sum whose length depends on data")
+    return digamma(e, x) if n == 0 else _trigamma(e, x)
 
 
 _STIRLING = (-1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12)
