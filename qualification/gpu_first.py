@@ -4,9 +4,8 @@
     python -m qualification.gpu_first --child MODEL KIND       # one process's figures, as JSON
 
 KIND: poot and inductor (cold), "poot again" (a second process on poot's cache, whose worker is out of reach: nothing
-can be compiled in it) and aot_eager. Several processes get ready at once. Cold first calls are made one at a time;
-those of second processes and aot_eager, of which each model makes STARTS in turns, only among themselves, and their
-seconds are their means. The first of all are aot_eager's, which bring the files of the libraries into memory. The cold
+can be compiled in it) and aot_eager. Several processes get ready at once; first calls are made one at a time. Second
+processes and aot_eager make STARTS each, in turns, and their seconds are the means. The first of all are aot_eager's, which bring the files of the libraries into memory. The cold
 processes go on to measure a steady call's memory beside the model and its arguments:
 
 peak_bytes: what torch's allocator has given out at the worst moment of a call (torch.cuda.max_memory_allocated; the
@@ -44,20 +43,20 @@ WARM = ("poot again", "aot_eager")
 STARTS = 2  # of each warm kind
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOGETHER = 8  # processes
-LOCK = "QUALIFICATION_LOCK"  # environment: the file that a first call locks, cold ones for themselves
+LOCK = "QUALIFICATION_LOCK"  # environment: the file that a first call locks
 
 
 # ---- in the process
 
 
 @contextlib.contextmanager
-def first_calls_apart(kind: str) -> Iterator[None]:
+def first_calls_apart() -> Iterator[None]:
     path = os.environ.get(LOCK)
     if path is None:
         yield
         return
     with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX if kind in COLD else fcntl.LOCK_SH)
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
@@ -100,7 +99,7 @@ def measure(name: str, kind: str) -> dict[str, Any]:
     torch._C._cuda_clearCublasWorkspaces()
     before = torch.cuda.memory_allocated()
     f = compiled(instance.fn, kind.partition(" ")[0])
-    with torch.no_grad(), first_calls_apart(kind):
+    with torch.no_grad(), first_calls_apart():
         torch.cuda.synchronize()
         start = time.perf_counter()
         f(*instance.args)
