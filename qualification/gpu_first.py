@@ -5,8 +5,9 @@
 
 KIND: poot and inductor (cold), "poot again" (a second process on poot's cache, whose worker is out of reach: nothing
 can be compiled in it) and aot_eager. Several processes get ready at once; first calls are made one at a time. Second
-processes and aot_eager make STARTS each, in turns, and their seconds are the means. The first of all are aot_eager's, which bring the files of the libraries into memory. The cold
-processes go on to measure a steady call's memory beside the model and its arguments:
+processes and aot_eager make STARTS each, in turns, and their seconds are the means. The first of all are aot_eager's,
+which bring the files of the libraries into memory. The cold processes go on to measure a steady call's memory beside
+the model and its arguments:
 
 peak_bytes: what torch's allocator has given out at the worst moment of a call (torch.cuda.max_memory_allocated; the
 result and cuBLAS workspaces included) beyond what the model and its arguments take. Beside it: graph_pools, the
