@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from . import antialiased, attention_training, own_decompositions, sampling, unpooling
+from . import antialiased, attention_training, own_decompositions, random_layouts, sampling, unpooling
 
 _NAMES = (
     # losses
@@ -147,6 +147,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     found.update(attention_training.OWN)
     found.update(unpooling.OWN)
     found.update(sampling.OWN)
+    found.update(random_layouts.OWN)
     return found
 
 

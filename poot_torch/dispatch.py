@@ -16,6 +16,7 @@ from .bodies import CompileBody, bind
 from .complex_pairs import Pairs, pair_shape, pair_strides, part_dtype
 from .emitter import DTYPE_NAMES, ComplexVal, Emitter, Val
 from .provenance import source_line
+from .random_layouts import IN_PLACE
 from .trees import leaves, mapped
 
 aten = torch.ops.aten
@@ -84,7 +85,8 @@ class Dispatched:
         results = self._tensors(val, target, source)
         operands, dtypes, prepared = self._template(args, kwargs)
         try:
-            call = self.table.add(target._schema.name, target._schema.overload_name, *prepared)
+            schema = IN_PLACE.get(target, target)._schema
+            call = self.table.add(schema.name, schema.overload_name, *prepared, writes_new=target in IN_PLACE)
         except (RuntimeError, TypeError) as e:
             raise WholeGraph(str(e).splitlines()[0], str(target), source) from e
         outs = self._emit(str(target), draws(target), operands, dtypes, results, call, reason, traced, source)

@@ -7,6 +7,8 @@ Dynamo's graph still calls them by name, and gets the right thing in their place
 - `multilabel_margin_loss` ignores what a row lists behind its first -1; traced, it counts it.
 - `interpolate` of bytes, bilinear and bicubic, rounds its weights in another order (`byte_resampling`).
 - `polygamma_` cannot be traced at all.
+- `bernoulli` with a probability has contiguous results, but is traced as `bernoulli_` is; draws into memory
+  with gaps (`random_layouts`).
 - Optimizers compute with numbers (`step_counts`).
 """
 
@@ -17,8 +19,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dense
 
-from . import byte_resampling, step_counts
+from . import byte_resampling, random_layouts, step_counts
 
 F = torch.nn.functional
 
@@ -87,6 +90,19 @@ def _resamples_bytes(node: torch.fx.Node) -> bool:
     return constant and byte_resampling.applies(value, mode, antialias)
 
 
+def _draws_with_probability(node: torch.fx.Node) -> bool:
+    named = node.target is torch.bernoulli or (node.op == "call_method" and node.target == "bernoulli")
+    return named and (len(node.args) == 2 or "p" in node.kwargs) and "out" not in node.kwargs
+
+
+def _fills_with_gaps(node: torch.fx.Node) -> bool:
+    x = node.args[0] if node.args else None
+    value = x.meta.get("example_value") if isinstance(x, torch.fx.Node) else None
+    if not isinstance(value, Tensor) or value.layout is not torch.strided:
+        return False
+    return node.op == "call_method" and node.target in random_layouts.FILLS and not is_dense(value)
+
+
 def replace(gm: torch.fx.GraphModule) -> None:
     """Changes Dynamo's graph in place."""
     changed = step_counts.widen(gm)
@@ -100,6 +116,11 @@ def replace(gm: torch.fx.GraphModule) -> None:
             gm.graph.erase_node(node)
         elif target is F.one_hot and _counts_classes(node):
             node.target, node.args, node.kwargs = one_hot, (*node.args, *node.kwargs.values()), {}
+        elif _draws_with_probability(node):
+            node.op, node.target = "call_function", random_layouts.bernoulli
+        elif _fills_with_gaps(node):
+            node.op, node.target = "call_function", random_layouts.fill_with_gaps
+            node.args = (node.args[0], target, *node.args[1:])
         elif target is F.multilabel_margin_loss:
             node.target = multilabel_margin_loss
         elif target in (F.interpolate, F.upsample_bilinear) and _resamples_bytes(node):

@@ -103,7 +103,7 @@ void bind_compile(py::module_& m) {
   py::class_<OpaqueTable, std::shared_ptr<OpaqueTable>>(m, "OpaqueTable")
       .def(py::init<>())
       .def("add", &OpaqueTable::add, py::arg("name"), py::arg("overload"), py::arg("args"),
-           py::arg("kwargs"))
+           py::arg("kwargs"), py::arg("writes_new") = false)
       .def("add_function", &OpaqueTable::add_function, py::arg("name"), py::arg("function"),
            py::arg("arguments"));
   m.def(

@@ -1,6 +1,7 @@
 #include "binding/opaque_table.h"
 
 #include <ATen/ScalarOps.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
@@ -69,9 +70,12 @@ OpaqueTable::Argument OpaqueTable::argument(const py::handle& o, const c10::Argu
 }
 
 uint32_t OpaqueTable::add(const std::string& name, const std::string& overload,
-                          const py::tuple& args, const py::dict& kwargs) {
-  Call call{
-      c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str()), name, {}, {}};
+                          const py::tuple& args, const py::dict& kwargs, bool writes_new) {
+  Call call{c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str()),
+            name,
+            {},
+            {},
+            writes_new};
   const auto& formals = call.op->schema().arguments();
   for (size_t i = 0; i < formals.size(); ++i) {
     const c10::Argument& f = formals[i];
@@ -94,7 +98,7 @@ uint32_t OpaqueTable::add_function(const std::string& name, py::object function,
                                    const py::list& arguments) {
   Argument all;
   for (const py::handle& o : arguments) all.elements.push_back(element(o));
-  calls_.push_back({std::nullopt, name, {std::move(all)}, std::move(function)});
+  calls_.push_back({std::nullopt, name, {std::move(all)}, std::move(function), false});
   return static_cast<uint32_t>(calls_.size() - 1);
 }
 
@@ -156,6 +160,10 @@ std::vector<at::Tensor> OpaqueTable::call(uint32_t index, std::span<const at::Te
   if (!call.op) return call_function(call, operands, symbols);
   torch::jit::Stack stack;
   for (const Argument& a : call.args) stack.push_back(load(a, operands, symbols));
+  if (call.writes_new) {
+    const at::Tensor& like = stack.at(0).toTensor();
+    stack[0] = at::empty_strided(like.sizes(), like.strides(), like.options());
+  }
   call.op->callBoxed(stack);
   std::vector<at::Tensor> out;
   for (const IValue& v : stack) {

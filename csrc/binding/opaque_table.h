@@ -24,9 +24,10 @@ class OpaqueTable {
  public:
   // `args` and `kwargs` hold constants, OperandSlots, Dims, and lists of these, as the schema
   // orders them. Returns the call's number. Throws if the operator is unknown or an argument does
-  // not convert.
+  // not convert. With `writes_new` the operator writes its first operand, for which it gets new
+  // memory, laid out alike.
   uint32_t add(const std::string& name, const std::string& overload, const pybind11::tuple& args,
-               const pybind11::dict& kwargs);
+               const pybind11::dict& kwargs, bool writes_new);
   // A Python function over `arguments`: OperandSlots, Dims and ints, which it gets as tensors and
   // ints. It returns a sequence of tensors.
   uint32_t add_function(const std::string& name, pybind11::object function,
@@ -55,6 +56,7 @@ class OpaqueTable {
     std::string name;
     std::vector<Argument> args;
     pybind11::object function;  // set: called instead of op, with the elements of args[0]
+    bool writes_new = false;
   };
   static Element element(const pybind11::handle& o);
   static Argument argument(const pybind11::handle& o, const c10::Argument& formal);
