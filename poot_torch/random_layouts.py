@@ -25,7 +25,6 @@ IN_PLACE: dict[torch._ops.OpOverload, torch._ops.OpOverload] = {
     aten.log_normal.default: aten.log_normal_.default,
     aten.random.default: aten.random_.default,
     aten.random.to: aten.random_.to,
-    getattr(aten.random, "from"): getattr(aten.random_, "from"),
     aten.bernoulli.p: aten.bernoulli_.float,
     aten.bernoulli.Tensor: aten.bernoulli_.Tensor,
 }

@@ -80,7 +80,6 @@ def test_integers():
     """Dynamo leaves x.random_() to eager."""
     same(lambda x: torch.ops.aten.random_(x), "transposed")
     same(lambda x: torch.ops.aten.random_.to(x, 17), "gaps")
-    same(lambda x: getattr(torch.ops.aten.random_, "from")(x, 3, 17), "permuted gaps")
 
 
 def test_complex_numbers():
