@@ -9,6 +9,7 @@ Dynamo's graph still calls them by name, and gets the right thing in their place
 - `polygamma_` cannot be traced at all.
 - `bernoulli` with a probability has contiguous results, but is traced as `bernoulli_` is; draws into memory
   with gaps (`random_layouts`).
+- Gradients of products of reflections lie otherwise (`gradient_layouts`).
 - Optimizers compute with numbers (`step_counts`).
 """
 
@@ -21,7 +22,7 @@ import torch
 from torch import Tensor
 from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dense
 
-from . import byte_resampling, random_layouts, step_counts
+from . import byte_resampling, gradient_layouts, random_layouts, step_counts
 
 F = torch.nn.functional
 
@@ -116,6 +117,9 @@ def replace(gm: torch.fx.GraphModule) -> None:
             gm.graph.erase_node(node)
         elif target is F.one_hot and _counts_classes(node):
             node.target, node.args, node.kwargs = one_hot, (*node.args, *node.kwargs.values()), {}
+        elif gradient_layouts.applies(node):
+            changed |= gradient_layouts.wrap_operands(node)
+            continue
         elif _draws_with_probability(node):
             node.op, node.target = "call_function", random_layouts.bernoulli
         elif _fills_with_gaps(node):
