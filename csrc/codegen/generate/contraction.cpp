@@ -151,6 +151,7 @@ class ContractionKernel {
       bind_flat(b_, emit, region_, outer, b_.scalar(b_.block_id(2)), 0);
     }
     emit.reduce_over(2);
+    emit.dots_start(m.axis && n.axis);
     emit_checks(b_, emit, region_.checks);
     for (const Result& result : region_.results)
       store(emit, result, {m.axis, n.axis, tile::AxisId()});

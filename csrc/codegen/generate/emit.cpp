@@ -164,25 +164,33 @@ ValueId Emitter::value(NodeId node) {
       if (reduce_position_ < 0) throw InternalError("generate: a reduction out of its loop");
       out = b_.reduce(n.op, full(n.args[0]), static_cast<uint32_t>(reduce_position_));
       break;
-    case NodeKind::Dot: {
-      if (reduce_position_ < 0) throw InternalError("generate: a product out of its loop");
-      if (dots_as_sums_) {
-        std::vector<ValueId> sides;
-        for (const NodeId side : {n.args[0], n.args[1]})
-          sides.push_back(b_.pointwise(OpCode::cast, n.dtype, {full(side)}));
-        out = b_.reduce(OpCode::reduce_sum, b_.pointwise(OpCode::mul, n.dtype, std::move(sides)),
-                        static_cast<uint32_t>(reduce_position_));
-        break;
-      }
-      const ValueId a = value(n.args[0]), b = value(n.args[1]);
-      const auto along = [&](NodeId v) { return depends(v) >> reduce_position_ & 1; };
-      const bool varies = along(n.args[0]) || along(n.args[1]);
-      out = b_.dot(a, varies ? b : b_.broadcast(b, axes_), static_cast<uint32_t>(reduce_position_));
+    case NodeKind::Dot:
+      out = dot(n);
       break;
-    }
   }
   emitted_[node] = out;
   return out;
+}
+
+ValueId Emitter::dot(const Node& n) {
+  if (reduce_position_ < 0) throw InternalError("generate: a product out of its loop");
+  const auto axis = static_cast<uint32_t>(reduce_position_);
+  const bool starts = n.args.size() > 2;
+  ValueId out;
+  if (dots_as_sums_) {
+    std::vector<ValueId> sides;
+    for (const NodeId side : {n.args[0], n.args[1]})
+      sides.push_back(b_.pointwise(OpCode::cast, n.dtype, {full(side)}));
+    out = b_.reduce(OpCode::reduce_sum, b_.pointwise(OpCode::mul, n.dtype, std::move(sides)), axis);
+  } else {
+    const ValueId a = value(n.args[0]), b = value(n.args[1]);
+    const auto along = [&](NodeId v) { return depends(v) >> reduce_position_ & 1; };
+    const bool varies = along(n.args[0]) || along(n.args[1]);
+    const ValueId right = varies ? b : b_.broadcast(b, axes_);
+    if (starts && dots_start_) return b_.dot(a, right, axis, value(n.args[2]));
+    out = b_.dot(a, right, axis);
+  }
+  return starts ? b_.pointwise(OpCode::add, n.dtype, {value(n.args[2]), out}) : out;
 }
 
 ValueId Emitter::full(NodeId node) {

@@ -31,6 +31,8 @@ class Emitter {
   void reduce_over(int position);
   // Products become sums of products of elements, for targets without dots.
   void dots_as_sums(bool yes) { dots_as_sums_ = yes; }
+  // Dots start from what their nodes name, rather than have it added to them.
+  void dots_start(bool yes) { dots_start_ = yes; }
   // Forgets emitted values (they are in a scope that ended), but not those that were set.
   void fresh();
 
@@ -46,6 +48,7 @@ class Emitter {
   tile::IndexId atom(AtomId a);
   tile::ValueId index_tile(const Affine& a, DType dtype);
   tile::ValueId guard_tile(const Guard& guard);
+  tile::ValueId dot(const Node& n);
 
   tile::TileBuilder& b_;
   const Region& region_;
@@ -55,7 +58,7 @@ class Emitter {
   std::map<NodeId, tile::ValueId> given_, emitted_;
   mutable std::map<NodeId, uint32_t> depends_;
   int reduce_position_ = -1;
-  bool dots_as_sums_ = false;
+  bool dots_as_sums_ = false, dots_start_ = false;
 };
 
 // Emits a region's checks and the store of a result. `axes`: positions that a check's tile has in

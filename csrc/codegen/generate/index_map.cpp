@@ -318,7 +318,8 @@ NodeId IndexMap::gather(const ir::Eqn& e, const Coordinates& at, const Guard& gu
   return this->at(e.inputs[0], c, inner);
 }
 
-// The product over the reduced coordinate; addmm adds its bias before the one rounding.
+// The product over the reduced coordinate; addmm's bias, before the one rounding. In f32, where
+// eager's library adds each part of a sum to what holds the bias, the sum starts from it.
 NodeId IndexMap::contraction(const ir::Eqn& e, DType dtype, const Coordinates& at,
                              const Guard& guard) {
   if (!guard.empty()) refuse(e, "a product under concat, pad or gather");
@@ -330,21 +331,25 @@ NodeId IndexMap::contraction(const ir::Eqn& e, DType dtype, const Coordinates& a
   Coordinates left = at, right = at;
   left[n - 1] = right[n - 2] = reduced_[0];
   const DType wide = opmath(dtype);
-  NodeId total = nodes_.add(
-      {.kind = NodeKind::Dot, .dtype = wide, .args = {this->at(a, left), this->at(b, right)}});
-  if (has_bias) {
+  Node product{
+      .kind = NodeKind::Dot, .dtype = wide, .args = {this->at(a, left), this->at(b, right)}};
+  const auto bias_at = [&] {
+    const ir::Operand& bias = e.inputs[0];
+    return nodes_.cast(this->at(bias, broadcast_to(body_.type(bias).shape, at)), wide);
+  };
+  const bool starts = has_bias && dtype == DType::F32 && e.attr<double>("alpha") == 1 &&
+                      e.attr<double>("beta") == 1;
+  if (starts) product.args.push_back(bias_at());
+  NodeId total = nodes_.add(std::move(product));
+  if (has_bias && !starts) {
     const auto scaled = [&](NodeId v, std::string_view factor) {
       const double f = e.attr<double>(factor);
       if (f == 1) return v;
       return nodes_.pointwise(OpCode::mul, wide, {v, nodes_.literal(ir::Scalar::of(wide, f))});
     };
     total = scaled(total, "alpha");
-    if (e.attr<double>("beta") != 0) {
-      const ir::Operand& bias = e.inputs[0];
-      const NodeId added =
-          nodes_.cast(this->at(bias, broadcast_to(body_.type(bias).shape, at)), wide);
-      total = nodes_.pointwise(OpCode::add, wide, {scaled(added, "beta"), total});
-    }
+    if (e.attr<double>("beta") != 0)
+      total = nodes_.pointwise(OpCode::add, wide, {scaled(bias_at(), "beta"), total});
   }
   return nodes_.cast(total, dtype);
 }

@@ -211,4 +211,21 @@ void ProductLowering::pack_left_columns() {
   });
 }
 
+// What the sums are added to, in their place.
+void ProductLowering::start() {
+  const int64_t width = emit_.program().axes.at(columns_.index).capacity;
+  const KValue columns = emit_.extent(columns_);
+  for_each(rows_ ? emit_.extent(rows_) : emit_.i64(1), 1, [&](KValue row) {
+    if (rows_) emit_.bind(rows_, row);
+    for_each(columns, lanes_, [&](KValue column) {
+      KValue active;
+      if (!divides(columns_, lanes_))
+        active = first_lanes(b_.emit(Op::isub, {columns, column}), lanes_);
+      b_.store(sums_.object, emit_.add(emit_.mul(row, emit_.i64(width)), column),
+               evaluate(start_, {columns_, column, lanes_, active}));
+    });
+    if (rows_) emit_.unbind(rows_);
+  });
+}
+
 }  // namespace poot::codegen::lowering

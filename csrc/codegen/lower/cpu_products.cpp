@@ -20,7 +20,8 @@
 // widened in the panel.
 //
 // The order of a sum depends on its length and the kernel alone: in a part one after the other,
-// then the parts; of a long sum first those of a group, so that its error grows slowly.
+// then the parts; of a long sum first those of a group, so that its error grows slowly. In f32 parts
+// are those of the library that eager calls: the same products give the same bits.
 #include <algorithm>
 
 #include "codegen/lower/product_lowering.h"
@@ -37,6 +38,7 @@ namespace {
 constexpr int64_t kPartBytes = 24 << 10;  // of a panel that strips share
 constexpr int64_t kPartsOfGroup = 8, kLongDepth = 2048, kLongPartDepth = 64;
 constexpr int64_t kPartDepth = 128;   // of a sum at most, for its error's sake
+constexpr int64_t kLibraryDepth = 192;  // of a part of MKL's sgemm; two parts are equal
 constexpr int64_t kStripRows = 6;     // of a block in registers
 constexpr int64_t kRowsAtOnce = 64;   // of a matrix that is read in place
 constexpr int64_t kRowsInPlace = 16;  // up to which it is
@@ -45,6 +47,11 @@ constexpr int64_t kMostVectors = 8;   // of columns in registers
 
 int64_t divided_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
+}
+
+int64_t library_part(int64_t depth) {
+  if (depth >= 2 * kLibraryDepth) return kLibraryDepth;
+  return depth > kLibraryDepth ? depth / 2 : depth;
 }
 
 }  // namespace
@@ -60,6 +67,7 @@ ProductLowering::ProductLowering(Emitter& emit, const tile::Inst& dot, const Kep
   };
   const bool swapped = uses_columns(0) && !uses_columns(1);
   left_ = dot.args[swapped ? 1 : 0], right_ = dot.args[swapped ? 0 : 1];
+  if (dot.args.size() > 2) start_ = dot.args[2];
   choose_sizes();
 }
 
@@ -87,15 +95,9 @@ void ProductLowering::choose_sizes() {
   } else {
     vectors_ = std::min(registers / kStripRows, width / lanes_);
     strip_ = registers / vectors_;
-    part_ = kPartBytes / (vectors_ * lanes_ * step_ * (kir::bit_width(elem_) / 8)) * step_;
-    const int64_t most =
-        emit_.program().axes.at(depth_.index).capacity > kLongDepth ? kLongPartDepth : kPartDepth;
-    part_ = std::min(part_, most * step_) / (lanes_ * step_) * (lanes_ * step_);
-    const int64_t whole = emit_.program().axes.at(depth_.index).capacity;
-    const int64_t parts = std::max<int64_t>(divided_up(whole, part_), 1);
-    part_ = divided_up(divided_up(whole, parts), lanes_ * step_) * lanes_ * step_;
-    part_ = std::max<int64_t>(part_, lanes_ * step_);
+    choose_part(dtype);
   }
+  if (part_depth_ == 0) part_depth_ = part_;
   const auto fixed = emit_.static_extent(depth_);
   const auto left = source(left_, rows_);
   const bool whole_pairs = !pairs_ || (fixed && *fixed % 2 == 0 && left && left->along == 1);
@@ -106,6 +108,23 @@ void ProductLowering::choose_sizes() {
   if (!right_rows_)
     right_panel_ =
         array("right", elem_, divided_up(width, vectors_ * lanes_) * vectors_ * lanes_ * part_);
+}
+
+// How deep a part of a panel is, and how much of it parts take.
+void ProductLowering::choose_part(DType dtype) {
+  const int64_t whole = emit_.program().axes.at(depth_.index).capacity, unit = lanes_ * step_;
+  const auto units = [&](int64_t n) { return std::max(divided_up(n, unit), int64_t{1}) * unit; };
+  as_library_ = dtype == DType::F32;
+  if (as_library_) {
+    part_depth_ = std::max<int64_t>(library_part(whole), 1);
+    part_ = units(part_depth_);
+    return;
+  }
+  part_ = kPartBytes / (vectors_ * unit * (kir::bit_width(elem_) / 8)) * step_;
+  const int64_t most = whole > kLongDepth ? kLongPartDepth : kPartDepth;
+  part_ = std::min(part_, most * step_) / unit * unit;
+  const int64_t parts = std::max<int64_t>(divided_up(whole, part_), 1);
+  part_ = units(divided_up(whole, parts));
 }
 
 // Where an operand lies, if it is loaded as it is, at constant distances.
@@ -145,16 +164,17 @@ KValue ProductLowering::rounded_down(KValue n, int64_t step) {
   return b_.emit(Op::imul, {b_.emit(Op::sdiv, {n, by}), by});
 }
 
+// Of the depth: every part too.
 bool ProductLowering::divides(AxisId axis, int64_t step) const {
   const auto fixed = emit_.static_extent(axis);
-  return fixed && *fixed % step == 0;
+  return fixed && *fixed % step == 0 && (axis != depth_ || part_depth_ % step == 0);
 }
 
 void ProductLowering::parts(KValue from, KValue to, bool even) {
-  b_.for_loop(from, to, emit_.i64(part_), {}, [&](KValue k, std::span<const KValue>) {
+  b_.for_loop(from, to, emit_.i64(part_depth_), {}, [&](KValue k, std::span<const KValue>) {
     emit_.push_scope();
     from_ = k;
-    length_ = emit_.i64(part_);
+    length_ = emit_.i64(part_depth_);
     if (!even) length_ = b_.emit(Op::smin, {length_, b_.emit(Op::isub, {to, k})});
     part();
     emit_.pop_scope();
@@ -164,11 +184,11 @@ void ProductLowering::parts(KValue from, KValue to, bool even) {
 
 void ProductLowering::run() {
   emit_.push_scope();
-  clear(sums_.object);
+  start_ ? start() : clear(sums_.object);
   const KValue depth = emit_.extent(depth_);
   const int64_t group = kPartsOfGroup * part_;
-  if (emit_.program().axes.at(depth_.index).capacity <= kLongDepth) {
-    parts(emit_.i64(0), depth, divides(depth_, part_));
+  if (as_library_ || emit_.program().axes.at(depth_.index).capacity <= kLongDepth) {
+    parts(emit_.i64(0), depth, divides(depth_, part_depth_));
   } else {
     const kir::ObjectId total = sums_.object;
     sums_.object = array("group", sum_elem_, b_.kernel().objects.at(total.index).size);

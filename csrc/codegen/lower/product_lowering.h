@@ -34,11 +34,13 @@ class ProductLowering {
 
   // cpu_products.cpp
   void choose_sizes();
+  void choose_part(DType dtype);
   std::optional<Source> source(tile::ValueId v, tile::AxisId across) const;
   void parts(kir::ValueId from, kir::ValueId to, bool even);
   void part();
   void all_sums(const std::function<void(kir::ValueId)>& body);
   void clear(kir::ObjectId sums);
+  void start();
   kir::ObjectId array(const char* name, kir::Elem elem, int64_t size);
   void strips(kir::ValueId column, int64_t vectors, kir::ValueId active);
   void block(const Block& at);
@@ -68,13 +70,14 @@ class ProductLowering {
   kir::KirBuilder& b_;
   KeptTile sums_;
   tile::AxisId rows_, columns_, depth_;  // rows_: none if there is one row
-  tile::ValueId left_, right_;
+  tile::ValueId left_, right_, start_;  // start_: what the sums are added to, or none
   kir::Elem elem_ = kir::Elem::F32, sum_elem_ = kir::Elem::F32;  // of panels and of sums
   bool pairs_ = false;                                           // dot_pairs
+  bool as_library_ = false;                                      // parts of sums
   int64_t step_ = 1;                                             // of the depth: 2 with pairs
   uint16_t lanes_ = 1;                                           // of a vector of sums
   int64_t strip_ = 1, vectors_ = 1;                              // of a block in registers
-  int64_t part_ = 1;                                             // of the depth
+  int64_t part_ = 1, part_depth_ = 0;  // of the depth: room in panels, what is taken of it
   std::optional<Source> left_rows_, right_rows_;  // read where they lie, not from panels
   kir::ObjectId left_panel_, right_panel_;
   kir::ValueId from_, length_;  // of the part at hand

@@ -182,13 +182,15 @@ ValueId TileBuilder::reduce(ir::OpCode op, ValueId operand, uint32_t axis) {
   return v;
 }
 
-ValueId TileBuilder::dot(ValueId a, ValueId b, uint32_t axis) {
-  std::vector<AxisId> axes = joined_axes(program_, std::array{a, b});
+ValueId TileBuilder::dot(ValueId a, ValueId b, uint32_t axis, ValueId start) {
+  Values args{a, b};
+  if (start) args.push_back(start);
+  std::vector<AxisId> axes = joined_axes(program_, args);
   axes.at(axis) = AxisId();
   const DType dtype = opmath(type(a).dtype);
   const ValueId v = value({dtype, false, std::move(axes)});
   push({.op = Op::dot,
-        .args = {a, b},
+        .args = std::move(args),
         .results = {v},
         .pointwise = ir::OpCode::reduce_sum,
         .dtype = dtype,

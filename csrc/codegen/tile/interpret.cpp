@@ -248,7 +248,8 @@ class Interpreter {
       return ir::eval_pointwise(ir::OpCode::cast, from, to, {&bits, 1}, nullptr);
     };
     fill(inst.results[0], [&] {
-      Bits acc = ir::reduce_identity(ir::OpCode::reduce_sum, to);
+      Bits acc = inst.args.size() > 2 ? element(inst.args[2])
+                                      : ir::reduce_identity(ir::OpCode::reduce_sum, to);
       for (int64_t k = 0; k < n; k++) {
         coordinates_[axis.index] = k;
         const Bits terms[3] = {wide(inst.args[0]), wide(inst.args[1]), acc};

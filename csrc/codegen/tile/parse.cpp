@@ -330,6 +330,7 @@ class Parser {
         inst.args.push_back(use());
         c_.expect(',');
         inst.args.push_back(use());
+        if (c_.take_word("from")) inst.args.push_back(use());
         c_.expect_word("axis");
         inst.axis = c_.index();
         break;

@@ -161,8 +161,9 @@ class Printer {
              " axis " + std::to_string(inst.axis);
         break;
       case Op::dot:
-        s += " " + value(inst.args[0]) + ", " + value(inst.args[1]) + " axis " +
-             std::to_string(inst.axis);
+        s += " " + value(inst.args[0]) + ", " + value(inst.args[1]);
+        if (inst.args.size() > 2) s += " from " + value(inst.args[2]);
+        s += " axis " + std::to_string(inst.axis);
         break;
       case Op::check:
         s += " " + value(inst.args[0]) + " " + std::to_string(inst.code);

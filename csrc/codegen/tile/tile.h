@@ -189,7 +189,8 @@ class TileBuilder {
   ValueId broadcast(ValueId v, std::vector<AxisId> axes);  // v itself if it has these axes
   ValueId pointwise(ir::OpCode op, DType result, std::vector<ValueId> args);
   ValueId reduce(ir::OpCode op, ValueId v, uint32_t axis);
-  ValueId dot(ValueId a, ValueId b, uint32_t axis);  // one of them has the axis
+  // a or b has the axis, `start`, if there is one, has not.
+  ValueId dot(ValueId a, ValueId b, uint32_t axis, ValueId start = {});
   // `fold` emits the fold of what it is given, (before, next).
   using Values = std::vector<ValueId>;
   using Fold = std::function<Values(const Values& before, const Values& next)>;

@@ -21,7 +21,8 @@
 // tile-C14  constant divisors of index expressions are positive
 // tile-C15  grid axes are 0, 1 or 2
 // tile-C16  dot takes two float tiles of one dtype and a position where one of them has an axis;
-//           that position becomes unit, and the result's dtype is opmath of theirs
+//           that position becomes unit, and the result's dtype is opmath of theirs; a third operand
+//           has the result's dtype, and not that axis
 // tile-C17  scan takes equally many identities, starts and elements, the latter tiles with an axis
 //           at its position, which the starts have not, of dtypes wider than 16 bits where floats;
 //           identities have no axes; its body is pointwise ops and constants without axes
@@ -358,7 +359,14 @@ class Verifier {
   }
 
   void dot(const Inst& inst, const Type& out) {
+    if (!expect(inst.args.size() == 2 || inst.args.size() == 3, "tile-C16", "operands of dot"))
+      return;
     const DType dtype = p_.types[inst.args[0].index].dtype;
+    if (inst.args.size() == 3) {
+      const Type& start = p_.types[inst.args[2].index];
+      expect(start.dtype == out.dtype && (start.axes.size() <= inst.axis || !start.axes[inst.axis]),
+             "tile-C16", "what a dot starts from");
+    }
     expect(is_float(dtype) && p_.types[inst.args[1].index].dtype == dtype &&
                out.dtype == opmath(dtype) && inst.dtype == out.dtype,
            "tile-C16", "dtypes of dot");
