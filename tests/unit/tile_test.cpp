@@ -217,7 +217,7 @@ TEST(TileVerify, tile_C16) {
         "tile @t {\n  buffer x bf16 align 2\n  buffer y f32 align 4\n  grid \"1\" \"1\" \"1\"\n"
         "  elems 1\n  axis r 4 = 4\n  axis c 8 = 8\n  %0 = load x[r*8 + c] : bf16[r, c]\n"
         "  %1 = load x[c] : bf16[-, c]\n  %2 = load y[c] : f32[-, c]\n"
-        "  %4 = load y[r] : f32[r, -]\n  %5 = load x[r] : bf16[r, -]\n  %3 = dot " +
+        "  %3 = load y[r] : f32[r, -]\n  %4 = load x[r] : bf16[r, -]\n  %5 = dot " +
         operands + " : " + type + "\n}\n";
     try {
       return parse_program(text).str() == text ? "accepted" : "another text";
@@ -231,9 +231,9 @@ TEST(TileVerify, tile_C16) {
   EXPECT_STREQ(dot("%1, %1 axis 0", "f32[-, c]"), "tile-C16");
   EXPECT_STREQ(dot("%0, %1 axis 1", "f32[r, c]"), "tile-C16");
   EXPECT_STREQ(dot("%0, %1 axis 2", "f32[r, -]"), "tile-C16");
-  EXPECT_STREQ(dot("%0, %1 from %4 axis 1", "f32[r, -]"), "accepted");
+  EXPECT_STREQ(dot("%0, %1 from %3 axis 1", "f32[r, -]"), "accepted");
   EXPECT_STREQ(dot("%0, %1 from %2 axis 1", "f32[r, -]"), "tile-C16");
-  EXPECT_STREQ(dot("%0, %1 from %5 axis 1", "f32[r, -]"), "tile-C16");
+  EXPECT_STREQ(dot("%0, %1 from %4 axis 1", "f32[r, -]"), "tile-C16");
 }
 TEST(TileVerify, tile_C17) {
   EXPECT_EQ(broken("scan %0, %1, %2", "scan %0, %1", kScan), "tile-C3");

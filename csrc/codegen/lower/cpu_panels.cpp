@@ -211,15 +211,16 @@ void ProductLowering::pack_left_columns() {
   });
 }
 
-// What the sums are added to, in their place.
+// What the sums are added to, in their place; 0 in columns beyond the extent.
 void ProductLowering::start() {
   const int64_t width = emit_.program().axes.at(columns_.index).capacity;
   const KValue columns = emit_.extent(columns_);
+  const bool whole = emit_.static_extent(columns_) == width;
   for_each(rows_ ? emit_.extent(rows_) : emit_.i64(1), 1, [&](KValue row) {
     if (rows_) emit_.bind(rows_, row);
-    for_each(columns, lanes_, [&](KValue column) {
+    for_each(emit_.i64(width), lanes_, [&](KValue column) {
       KValue active;
-      if (!divides(columns_, lanes_))
+      if (!whole)
         active = first_lanes(b_.emit(Op::isub, {columns, column}), lanes_);
       b_.store(sums_.object, emit_.add(emit_.mul(row, emit_.i64(width)), column),
                evaluate(start_, {columns_, column, lanes_, active}));
