@@ -1,5 +1,7 @@
 """Products of many rows in tiles of registers: values, what precedes and follows them, plans and their reasons."""
 
+import functools
+
 import pytest
 import torch
 from inputs import random
@@ -111,6 +113,31 @@ def test_dynamic_sizes():
 
 def test_threads_do_not_change_a_bit():
     equal_on_any_threads(followed, random(300, 200), random(300, 200, seed=1))
+
+
+def summed_in_parts(x, w, start, part):
+    """x @ w in f32, one product after the other in each part, each part's sum added to `start`. Products are exact."""
+    total = start
+    for first in range(0, x.shape[1], part):
+        terms = range(first, min(first + part, x.shape[1]))
+        total = total + functools.reduce(torch.add, (x[:, k, None] * w[k] for k in terms))
+    return total
+
+
+@pytest.mark.parametrize(
+    "depth, part", [(40, 40), (192, 192), (193, 96), (208, 104), (383, 191), (384, 192), (3000, 192)]
+)
+def test_sums_are_taken_in_the_parts_that_the_library_takes(depth, part):
+    short = torch.bfloat16  # whose products f32 holds
+    x, w = random(33, depth, dtype=short).float(), random(depth, 70, dtype=short, seed=1).float()
+    bias = random(70, seed=2)
+    torch._dynamo.reset()
+    fn = torch.compile(lambda x, w, b: (x @ w, torch.addmm(b, x, w), x @ w + b), backend="poot", dynamic=False)
+    product = summed_in_parts(x, w, torch.zeros(33, 70), part)
+    assert torch.equal(fn(x, w, bias)[0], product)
+    assert torch.equal(fn(x, w, bias)[1], summed_in_parts(x, w, bias.expand(33, 70), part))
+    assert torch.equal(fn(x, w, bias)[2], product + bias)
+    assert torch.equal(fn(x.t().contiguous().t(), w.t().contiguous().t(), bias)[0], product)
 
 
 def test_long_sums_are_as_exact_as_eagers():

@@ -27,8 +27,8 @@ enum class NodeKind : uint8_t {
   Pointwise,  // `op` of `args`, rounded to `dtype`
   Guard,      // `guard` as a bool
   Reduce,     // `op` (a reduction) of args[0] over all variables of role Reduced
-  Dot,        // sum of args[0] * args[1] over all variables of role Reduced, in opmath; from args[2],
-              // if there is one
+  Dot,  // sum of args[0] * args[1] over all variables of role Reduced, in opmath; from args[2],
+        // if there is one
 };
 struct Node {
   NodeKind kind = NodeKind::Literal;

@@ -220,8 +220,7 @@ void ProductLowering::start() {
     if (rows_) emit_.bind(rows_, row);
     for_each(emit_.i64(width), lanes_, [&](KValue column) {
       KValue active;
-      if (!whole)
-        active = first_lanes(b_.emit(Op::isub, {columns, column}), lanes_);
+      if (!whole) active = first_lanes(b_.emit(Op::isub, {columns, column}), lanes_);
       b_.store(sums_.object, emit_.add(emit_.mul(row, emit_.i64(width)), column),
                evaluate(start_, {columns_, column, lanes_, active}));
     });

@@ -20,8 +20,8 @@
 // widened in the panel.
 //
 // The order of a sum depends on its length and the kernel alone: in a part one after the other,
-// then the parts; of a long sum first those of a group, so that its error grows slowly. In f32 parts
-// are those of the library that eager calls: the same products give the same bits.
+// then the parts; of a long sum first those of a group, so that its error grows slowly. In f32
+// parts are those of the library that eager calls: the same products give the same bits.
 #include <algorithm>
 
 #include "codegen/lower/product_lowering.h"
@@ -37,13 +37,13 @@ namespace {
 
 constexpr int64_t kPartBytes = 24 << 10;  // of a panel that strips share
 constexpr int64_t kPartsOfGroup = 8, kLongDepth = 2048, kLongPartDepth = 64;
-constexpr int64_t kPartDepth = 128;   // of a sum at most, for its error's sake
+constexpr int64_t kPartDepth = 128;     // of a sum at most, for its error's sake
 constexpr int64_t kLibraryDepth = 192;  // of a part of MKL's sgemm; two parts are equal
-constexpr int64_t kStripRows = 6;     // of a block in registers
-constexpr int64_t kRowsAtOnce = 64;   // of a matrix that is read in place
-constexpr int64_t kRowsInPlace = 16;  // up to which it is
-constexpr int64_t kRowsAhead = 64;    // that are asked for
-constexpr int64_t kMostVectors = 8;   // of columns in registers
+constexpr int64_t kStripRows = 6;       // of a block in registers
+constexpr int64_t kRowsAtOnce = 64;     // of a matrix that is read in place
+constexpr int64_t kRowsInPlace = 16;    // up to which it is
+constexpr int64_t kRowsAhead = 64;      // that are asked for
+constexpr int64_t kMostVectors = 8;     // of columns in registers
 
 int64_t divided_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;

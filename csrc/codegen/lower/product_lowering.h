@@ -70,7 +70,7 @@ class ProductLowering {
   kir::KirBuilder& b_;
   KeptTile sums_;
   tile::AxisId rows_, columns_, depth_;  // rows_: none if there is one row
-  tile::ValueId left_, right_, start_;  // start_: what the sums are added to, or none
+  tile::ValueId left_, right_, start_;   // start_: what the sums are added to, or none
   kir::Elem elem_ = kir::Elem::F32, sum_elem_ = kir::Elem::F32;  // of panels and of sums
   bool pairs_ = false;                                           // dot_pairs
   bool as_library_ = false;                                      // parts of sums
