@@ -239,6 +239,7 @@ def _build(imported: Imported, opts: _options.Options, entry: report.GraphReport
         complex_args=imported.complex_args,
         complex_results=imported.complex_results,
         deterministic=torch.are_deterministic_algorithms_enabled(),
+        training=entry.kind in ("forward", "backward"),
         **opts.compile_options(),
     )
     entry.finish(native, (time.perf_counter() - start) * 1e3)

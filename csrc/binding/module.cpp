@@ -112,12 +112,13 @@ void bind_compile(py::module_& m) {
          std::shared_ptr<OpaqueTable> calls, bool fuse, int64_t memory_limit_bytes,
          const std::string& target, const std::string& device, bool output_pool, bool freeze,
          const std::vector<uint32_t>& complex_args, const std::vector<uint32_t>& complex_results,
-         bool capture_libraries, bool matrix_unit, bool deterministic) {
+         bool capture_libraries, bool matrix_unit, bool deterministic, bool training) {
         passes::Options options;
         options.fuse = fuse;
         options.memory_limit_bytes = memory_limit_bytes;
         options.freeze = freeze;
         options.deterministic = deterministic;
+        options.training = training;
         return compile(graph, signature, options, target, device, std::move(calls), output_pool,
                        complex_args, complex_results, capture_libraries, matrix_unit);
       },
@@ -126,7 +127,7 @@ void bind_compile(py::module_& m) {
       py::arg("output_pool") = true, py::arg("freeze") = false,
       py::arg("complex_args") = std::vector<uint32_t>(),
       py::arg("complex_results") = std::vector<uint32_t>(), py::arg("capture_libraries") = true,
-      py::arg("matrix_unit") = false, py::arg("deterministic") = true);
+      py::arg("matrix_unit") = false, py::arg("deterministic") = true, py::arg("training") = false);
   m.def("link_with_nvjitlink", &link_with_nvjitlink, py::arg("paths"));
   m.def(
       "dispatched_reason", [](const std::string& t) { return program::dispatched_reason(t); },

@@ -128,6 +128,7 @@ Hash128 program_key(const ir::Graph& graph, const passes::Signature& signature,
   w.put(static_cast<uint8_t>(options.fuse));
   w.put(static_cast<uint8_t>(options.freeze));
   w.put(static_cast<uint8_t>(options.deterministic));
+  w.put(static_cast<uint8_t>(options.training));
   w.put(options.memory_limit_bytes);
   w.put_string(graph.str());
   put_signature(w, signature);

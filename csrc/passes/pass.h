@@ -21,6 +21,7 @@ struct Options {
   bool fuse = true;
   int64_t memory_limit_bytes = 0;  // 0: none
   bool freeze = false;             // weights may be kept in other layouts between calls
+  bool training = false;           // has gradients: f32 convolutions keep eager's layouts and bits
   bool deterministic = true;       // sums have equal bits from call to call, however long they take
 };
 

@@ -164,6 +164,7 @@ std::optional<Shape> preferred_image(const ir::Graph& graph, const Eqn& eqn,
   if (folded) return channels_last_strides(image.shape);
   const bool narrow = opmath(image.dtype) != image.dtype;
   if (pool) return narrow ? std::optional(channels_last_strides(image.shape)) : std::nullopt;
+  if (context.options.training && !narrow) return std::nullopt;
   if (eqn.attr<bool>("transposed") ||
       (!narrow && (image.dtype != DType::F32 || context.target.isa != Isa::X86)))
     return std::nullopt;

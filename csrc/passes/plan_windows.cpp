@@ -51,6 +51,7 @@ void Planner::convolution() {
                      (type.dtype == DType::F32 || type.dtype == DType::BF16) &&
                      context_.target.isa == Isa::X86 && !facts_[eqn_->outs[0].index].escapes &&
                      !keeps_packed(graph_, *eqn_, context_) &&
+                     !(context_.options.training && type.dtype == DType::F32) &&
                      is_contiguous(place_of(eqn_->inputs[1]).window);
   if (plain && pays_as_product(type.shape, graph_.symbols())) return convolution_as_product();
   convolution_call();

@@ -155,29 +155,37 @@ def batch_norm_inference(
 def batch_norm_without_statistics(
     e: Emitter, x: Val, weight: Val | None, bias: Val | None, training: bool, momentum: float, eps: float
 ) -> tuple[Val, ...]:
-    out, mean, _, invstd = _of_this_batch(e, x, weight, bias, eps)
+    out, mean, invstd, _ = _of_this_batch(e, x, weight, bias, eps)
     return out, e.cast(mean, e.meta[1].dtype), e.cast(invstd, e.meta[2].dtype)
 
 
 def _of_this_batch(e: Emitter, x: Val, weight: Val | None, bias: Val | None, eps: float) -> tuple[Val, Val, Val, Val]:
-    """(out, mean, biased variance, invstd) by the statistics of x itself.
+    """(out, mean, invstd, sum of squared deviations) by the statistics of x itself.
 
-    Eager sums f32 in f64 on the CPU, and rounds the variance before it takes the root in f64. Of a batch of few numbers
-    the gradient is what is left where nearly equal ones cancel, and would show the difference; so would the derivative
-    of what follows, where it jumps.
+    Eager sums f32 in f64 on the CPU, rounds the sum of squares and its quotient, and takes the root in f64. Of a batch
+    of few numbers the gradient is what is left where nearly equal ones cancel, and would show the difference; so would
+    the derivative of what follows, where it jumps.
     """
-    wide = opmath(x.dtype)
-    sums = torch.float64 if x.dtype is torch.float32 and e.meta[0].device.type == "cpu" else wide
+    wide, sums = opmath(x.dtype), _sums(e, x)
     axes = [i for i in range(x.ndim) if i != 1]
     channels = (x.shape[1],)
     rows, last, _ = trailing(e, e.cast(x, wide), axes)
     mean = e.cast(e.mean(e.cast(rows, sums), last, True), wide)
     centred = e.sub(rows, mean)
-    var = e.mean(e.cast(e.mul(centred, centred), sums), last, True)
-    var, mean = e.reshape(var, channels), e.reshape(mean, channels)
-    rounded = e.cast(e.cast(var, wide), sums)
-    invstd = e.cast(e.emit("reciprocal", e.emit("sqrt", e.add(rounded, eps))), wide)
-    return _scale_shift(e, x, mean, invstd, weight, bias), mean, var, invstd
+    squares = e.cast(e.reduce("sum", e.cast(e.mul(centred, centred), sums), last, True), wide)
+    squares, mean = e.reshape(squares, channels), e.reshape(mean, channels)
+    var = e.cast(e.div(squares, _count(e, x)), sums)
+    invstd = e.cast(e.emit("reciprocal", e.emit("sqrt", e.add(var, eps))), wide)
+    return _scale_shift(e, x, mean, invstd, weight, bias), mean, invstd, squares
+
+
+def _sums(e: Emitter, x: Val) -> torch.dtype:
+    """The dtype in which eager sums over a channel of x."""
+    return torch.float64 if x.dtype is torch.float32 and e.meta[0].device.type == "cpu" else opmath(x.dtype)
+
+
+def _count(e: Emitter, x: Val) -> Any:
+    return e.numel([d for i, d in enumerate(x.shape) if i != 1])
 
 
 @lower(aten._native_batch_norm_legit_functional.default)
@@ -195,24 +203,24 @@ def batch_norm_training(
     if not training:
         out, mean, invstd = batch_norm_inference(e, x, weight, bias, running_mean, running_var, momentum, eps)
         return out, mean, invstd, e.cast(running_mean, e.meta[3].dtype), e.cast(running_var, e.meta[4].dtype)
-    out, mean, var, invstd = _of_this_batch(e, x, weight, bias, eps)
-    count = e.numel([d for i, d in enumerate(x.shape) if i != 1])
-    if isinstance(count, int):
-        unbiased = e.mul(var, count / max(count - 1, 1))
-    else:
-        unbiased = e.div(e.mul(var, count), _C.dim_max(count - 1, 1))
+    out, mean, invstd, squares = _of_this_batch(e, x, weight, bias, eps)
+    count = _count(e, x)
+    others = max(count - 1, 1) if isinstance(count, int) else _C.dim_max(count - 1, 1)
     return (
         out,
         e.cast(mean, e.meta[1].dtype),
         e.cast(invstd, e.meta[2].dtype),
-        _running(e, running_mean, mean, momentum, e.meta[3].dtype),
-        _running(e, running_var, unbiased, momentum, e.meta[4].dtype),
+        _running(e, running_mean, mean, momentum, e.meta[3].dtype, once=False),
+        _running(e, running_var, e.div(squares, others), momentum, e.meta[4].dtype, once=True),
     )
 
 
-def _running(e: Emitter, old: Val, new: Val, momentum: float, dtype: torch.dtype) -> Val:
-    """In the trace's dtype, which may be wider than that of the argument it is copied to."""
+def _running(e: Emitter, old: Val, new: Val, momentum: float, dtype: torch.dtype, *, once: bool) -> Val:
+    """new * momentum + old * (1 - momentum) in the trace's dtype, which may be wider than that of the argument it is
+    copied to. `once`: the first product and the sum are rounded together, as eager's loop for the variance does."""
     if not is_float(old.dtype):
         raise Declined("integer running statistics")
-    kept = e.mul(e.cast(old, new.dtype), 1 - momentum)
-    return e.cast(e.add(e.mul(new, momentum), kept), dtype)
+    share = e.full(momentum, (), new.dtype)
+    kept = e.mul(e.cast(old, new.dtype), e.sub(e.full(1, (), new.dtype), share))
+    mixed = e.emit("fma", new, share, kept) if once else e.add(e.mul(new, share), kept)
+    return e.cast(mixed, dtype)

@@ -77,6 +77,7 @@ TEST(ProgramCache, KeyHoldsWhatDecides) {
   EXPECT_TRUE(differs(program_key(graph, signature, target, {.memory_limit_bytes = 1})));
   EXPECT_TRUE(differs(program_key(graph, signature, target, {.freeze = true})));
   EXPECT_TRUE(differs(program_key(graph, signature, target, {.deterministic = false})));
+  EXPECT_TRUE(differs(program_key(graph, signature, target, {.training = true})));
   passes::Signature donating = signature;
   donating.donated = {0};
   EXPECT_TRUE(differs(program_key(graph, donating, target, {})));
