@@ -11,7 +11,15 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from . import antialiased, attention_training, own_decompositions, random_layouts, sampling, unpooling
+from . import (
+    adaptive_averages,
+    antialiased,
+    attention_training,
+    own_decompositions,
+    random_layouts,
+    sampling,
+    unpooling,
+)
 
 _NAMES = (
     # losses
@@ -138,26 +146,11 @@ def table() -> dict[Any, Callable[..., Any]]:
 
     names = [n for n in _NAMES if hasattr(torch.ops.aten, n)]
     found = get_decompositions([getattr(torch.ops.aten, n) for n in names])
-    pool = torch.ops.aten._adaptive_avg_pool2d.default
-    whole = get_decompositions([pool]).get(pool)
-    if whole is not None:
-        found[pool] = _unless_tiled(whole)
     found.update(own_decompositions.OWN)
+    found.update(adaptive_averages.OWN)
     found.update(antialiased.OWN)
     found.update(attention_training.OWN)
     found.update(unpooling.OWN)
     found.update(sampling.OWN)
     found.update(random_layouts.OWN)
     return found
-
-
-def _unless_tiled(decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """Pooling whose windows tile the plane has a lowering; other sizes are split into reads through indices."""
-
-    def decompose(x: Any, output_size: Any) -> Any:
-        pairs = list(zip(x.shape[-2:], output_size, strict=True))
-        if any(not isinstance(s, int) or not isinstance(o, int) or o == 0 for s, o in pairs):
-            return NotImplemented
-        return NotImplemented if all(s % o == 0 for s, o in pairs) else decomposition(x, output_size)
-
-    return decompose

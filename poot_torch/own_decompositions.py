@@ -3,7 +3,6 @@ axis by axis, of batch norms, distances between rows, losses, bags of rows."""
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -128,51 +127,6 @@ def replication_pad_backward(grad: Tensor, x: Tensor, padding: Sequence[int]) ->
         place = (torch.arange(grad.shape[axis], device=grad.device) - padding[2 * i]).clamp(0, size - 1)
         total = _spread(total, axis, size, [(place, None)])
     return total
-
-
-# ---- adaptive averages, over windows of several lengths
-
-
-def _windows(size: int, length: int, like: Tensor) -> list[Tap]:
-    """The places in each of `length` windows that cover `size`, each with the reciprocal of the window's length."""
-    step = torch.arange(length, device=like.device)
-    start, end = step * size // length, ((step + 1) * size + length - 1) // length
-    longest = max(-(-(i + 1) * size // length) - i * size // length for i in range(length))
-    share = 1.0 / (end - start).to(like.dtype)
-    return [((start + j).clamp(max=size - 1), torch.where(start + j < end, share, 0.0)) for j in range(longest)]
-
-
-def _uneven(sizes: Sequence[Any], lengths: Sequence[Any]) -> bool:
-    """Windows that tile the space have a lowering."""
-    pairs = list(zip(sizes, lengths, strict=True))
-    constant = all(isinstance(s, int) and isinstance(n, int) and s and n for s, n in pairs)
-    return constant and any(s % n for s, n in pairs)
-
-
-@_own(aten._adaptive_avg_pool3d.default)
-def adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
-    if not _uneven(x.shape[-3:], output_size):
-        return NotImplemented
-    total = x.to(opmath(x.dtype))
-    for axis, length in zip((x.ndim - 3, x.ndim - 2, x.ndim - 1), output_size, strict=True):
-        column = [-1 if i == axis else 1 for i in range(x.ndim)]
-        taps = _windows(x.shape[axis], length, total)
-        parts = [total.index_select(axis, place) * w.reshape(column) for place, w in taps if w is not None]
-        total = functools.reduce(torch.add, parts)
-    return total.to(x.dtype)
-
-
-def _adaptive_backward(grad: Tensor, x: Tensor, n: int) -> Tensor:
-    if not _uneven(x.shape[-n:], grad.shape[-n:]):
-        return NotImplemented
-    wide = grad.to(opmath(grad.dtype))
-    for axis in range(x.ndim - n, x.ndim):
-        wide = _spread(wide, axis, x.shape[axis], _windows(x.shape[axis], grad.shape[axis], wide))
-    return wide.to(x.dtype)
-
-
-_own(aten._adaptive_avg_pool2d_backward.default)(functools.partial(_adaptive_backward, n=2))
-_own(aten._adaptive_avg_pool3d_backward.default)(functools.partial(_adaptive_backward, n=3))
 
 
 # ---- norms

@@ -121,7 +121,19 @@ def test_averages_over_windows():
     dynamically(pairs, (torch.randn(2, 3, 8),), (torch.randn(2, 3, 12),))
     odd = (torch.randn(2, 3, 8),), (torch.randn(2, 3, 11),)
     dynamically(pairs, *odd, graphs=graphs_of_a_trace(pairs, *odd))
-    dynamically(lambda x: F.adaptive_avg_pool2d(x, (2, 3)), *calls)
+
+
+def test_adaptive_averages():
+    F = torch.nn.functional
+    calls = [(torch.randn(2, 3, 9, 7),), (torch.randn(2, 3, 5, 14),), (torch.randn(2, 3, 6, 30),)]
+    for size in ((2, 3), (4, None), (20, 1)):
+        dynamically(lambda x: F.adaptive_avg_pool2d(x, size), *calls)  # noqa: B023
+    dynamically(lambda x: F.interpolate(x, size=(4, 20), mode="area"), *calls)
+    dynamically(lambda x: F.adaptive_avg_pool1d(x[0], 4), *calls)
+    dynamically(lambda x: F.adaptive_avg_pool3d(x, (2, 3, 4)), *calls)
+
+    gradient = lambda g, x: torch.ops.aten._adaptive_avg_pool2d_backward(g, x)  # noqa: E731
+    dynamically(gradient, *[(torch.randn(2, 3, n, 5), x) for n, (x,) in zip((4, 11, 7), calls, strict=True)])
 
 
 def test_ranges_and_masks_of_symbolic_length():
