@@ -120,6 +120,7 @@ struct ProductRates {
 std::optional<ProductRates> product_rates(DType dtype, const Target& target) {
   const bool unit = target.cpu == "sapphirerapids";
   if (dtype == DType::F32) return unit ? ProductRates{108, 120, 6e6} : ProductRates{96, 88, 6e6};
+  if (dtype == DType::F64) return unit ? ProductRates{54, 60, 6e6} : ProductRates{48, 44, 6e6};
   if (dtype == DType::BF16 && unit) return ProductRates{190, 330, 15e6};
   if (dtype == DType::BF16 && target.bf16_dot) return ProductRates{190, 205, 15e6};
   if (dtype == DType::BF16) return ProductRates{92, 36, 15e6};

@@ -338,3 +338,40 @@ def norm(e: Emitter, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = Fals
         axes = normalize_axes(dim, x.ndim)
         return e.emit("sqrt", e.reduce("sum", e.mul(length, length), axes, keepdim))
     return vector_norm(e, length, ord, dim, keepdim)
+
+
+# ---- products of vectors
+
+
+def _sum_of_products(e: Emitter, a: ComplexVal, b: ComplexVal) -> ComplexVal:
+    product = times(e, a, b)
+    axes = [product.ndim - 1]
+    return ComplexVal(e.reduce("sum", product.re, axes, False), e.reduce("sum", product.im, axes, False))
+
+
+@lower_complex(aten.dot.default)
+def dot(e: Emitter, a: ComplexVal, b: ComplexVal) -> ComplexVal:
+    return _sum_of_products(e, a, b)
+
+
+@lower_complex(aten.vdot.default)
+def vdot(e: Emitter, a: ComplexVal, b: ComplexVal) -> ComplexVal:
+    return _sum_of_products(e, ComplexVal(a.re, e.emit("neg", a.im)), b)
+
+
+def _in_rows(e: Emitter) -> None:
+    matrix = next(t for t in e.args_meta if t.ndim == 2)
+    if matrix.stride(1) != 1:
+        raise Declined("a matrix whose rows are not stretches of memory")
+
+
+@lower_complex(aten.mv.default)
+def mv(e: Emitter, a: ComplexVal, x: ComplexVal) -> ComplexVal:
+    _in_rows(e)
+    return _sum_of_products(e, a, x)
+
+
+@lower_complex(aten.addmv.default)
+def addmv(e: Emitter, c: Any, a: ComplexVal, x: ComplexVal, *, beta: Any = 1, alpha: Any = 1) -> ComplexVal:
+    product = times(e, mv(e, a, x), *_operands(e, alpha))
+    return product if beta == 0 else plus(e, product, times(e, *_operands(e, c, beta)))

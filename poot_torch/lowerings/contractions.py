@@ -1,4 +1,5 @@
-"""Matrix products. Integer ones run through the dispatcher: the library plans are for floats."""
+"""Matrix products. Integer ones run through the dispatcher: the library plans are for floats. Products of a vector are
+bound by reading its partner: where the contraction is not planned for their type, they are sums of products."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..emitter import Declined, Emitter, Val, is_float
+from ..emitter import Declined, Emitter, Val, is_float, opmath
 from . import lower
 
 aten = torch.ops.aten
@@ -39,20 +40,25 @@ def _scaled_product(e: Emitter, c: Val, a: Val, b: Val, alpha: Any) -> Val:
 
 @lower(aten.mv.default)
 def mv(e: Emitter, a: Val, x: Val) -> Val:
+    if not is_float(a.dtype):
+        return e.reduce("sum", e.mul(a, x), [1], False)
     _floats(a, x)
     return e.reshape(e.emit("matmul", a, e.unsqueeze(x, 1)), e.out_shape)
 
 
 @lower(aten.addmv.default)
 def addmv(e: Emitter, c: Val, a: Val, x: Val, *, beta: Any = 1, alpha: Any = 1) -> Val:
+    if not is_float(c.dtype):
+        product = e.mul(mv(e, a, x), alpha)
+        return product if beta == 0 else e.add(product, e.mul(c, beta))
     column = e.unsqueeze(c, 1) if c.ndim else c
     return e.reshape(addmm(e, column, a, e.unsqueeze(x, 1), beta=beta, alpha=alpha), e.out_shape)
 
 
 @lower(aten.dot.default, aten.vdot.default)
 def dot(e: Emitter, a: Val, b: Val) -> Val:
-    _floats(a, b)
-    return e.reshape(e.emit("matmul", e.unsqueeze(a, 0), e.unsqueeze(b, 1)), ())
+    wide = opmath(a.dtype)
+    return e.cast(e.reduce("sum", e.mul(e.cast(a, wide), e.cast(b, wide)), [0], False), a.dtype)
 
 
 @lower(aten.linear.default)

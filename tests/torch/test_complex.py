@@ -4,6 +4,7 @@ import pytest
 import torch
 from three_way import check, copied
 
+import poot_torch
 from poot_torch.backend import poot
 
 UNARY = "neg abs angle sgn conj_physical exp expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin"
@@ -110,6 +111,19 @@ def test_gradient():
     got, x.grad = x.grad, None
     (x * y).abs().sum().backward()
     torch.testing.assert_close(got, x.grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@torch.no_grad()
+def test_products_of_vectors(dtype):
+    a, x, c = (torch.randn(s, dtype=dtype) for s in ((40, 30), (30,), (40,)))
+
+    def fn(a, x, c):
+        dots = torch.dot(x, x), torch.vdot(x, a[0]), torch.linalg.vecdot(a, x), torch.vdot(x.conj(), x)
+        return *dots, a @ x, torch.addmv(c, a, x, alpha=2 + 1j, beta=0.5j), c.addmv(a, x, beta=0)
+
+    check(fn, a, x, c, judge=False, peer=False)
+    assert poot_torch.last_report().totals()["classes"]["library"] == 0
 
 
 @torch.no_grad()

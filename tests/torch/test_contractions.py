@@ -6,6 +6,8 @@ from inputs import random
 from products import FLOATS, classes, gated_mlp, plan
 from three_way import check
 
+import poot_torch
+
 F = torch.nn.functional
 pytestmark = pytest.mark.usefixtures("inference")
 
@@ -78,12 +80,38 @@ def test_gated_mlp(dtype):
 
 def test_report_says_which_plan_and_why():
     def fn(x, y, w, v):
-        return F.linear(x.double(), w.double()), F.linear(y, w), y @ v
+        return w.view(4, 12, 32) @ x.view(4, 32, 16), F.linear(y, w), y @ v
 
     graph = plan(fn, random(64, 32), random(1, 32), random(48, 32), random(32, 48))
     reasons = [(c["class"], c["reason"]) for c in graph["contractions"]]
     assert any(c == "generated" and "memory speed" in reason for c, reason in reasons)
     assert any(c == "library" and reason for c, reason in reasons)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64, torch.float64, *FLOATS])
+@pytest.mark.parametrize("size", [0, 1, 37, 70000])
+def test_products_of_two_vectors(dtype, size):
+    a, b = ((random(size, seed=s) * 50).to(dtype) for s in (0, 1))
+    a = a / 50 if dtype.is_floating_point else a
+
+    def fn(a, b):
+        return torch.dot(a, b), torch.vdot(a, b), torch.inner(a[::2], b[::2])
+
+    check(fn, a, b, judge=dtype is not torch.float64, peer=False)
+    assert poot_torch.last_report().totals()["classes"]["library"] == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (7, 33), (300, 200)])
+def test_products_of_integers_with_a_vector(dtype, shape):
+    m, n = shape
+    a, x, c = ((random(*s) * 50).to(dtype) for s in (shape, (n,), (m,)))
+
+    def fn(a, x, c):
+        return a @ x, a.t() @ c, torch.addmv(c, a, x), torch.addmv(c, a, x, alpha=3, beta=2), c.addmv(a, x, beta=0)
+
+    check(fn, a, x, c, peer=False)
+    assert poot_torch.last_report().totals()["classes"]["library"] == 0
 
 
 def test_dynamic_sizes():
