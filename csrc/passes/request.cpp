@@ -1,6 +1,9 @@
 // The text of a request, by which equal kernels are found, and the names of kernels.
 #include "passes/request.h"
 
+#include <algorithm>
+#include <bit>
+
 namespace poot::passes {
 
 namespace {
@@ -34,6 +37,13 @@ void append_layouts(std::string& text, std::string_view what,
 }
 
 }  // namespace
+
+int64_t cascade_steps(const Dim& positions) {
+  constexpr int kLeastPower = 4, kLevels = 4;
+  const auto size = static_cast<uint64_t>(positions.is_const() ? positions.value() : 0);
+  const int power = size > 1 ? static_cast<int>(std::bit_width(size - 1)) : 0;  // of two, from size
+  return int64_t{1} << std::max(kLeastPower, power / kLevels);
+}
 
 std::string KernelRequest::str() const {
   std::string text = "request " + std::string(kind_name(kind)) + "\n";

@@ -50,6 +50,10 @@ struct KernelRequest {
   std::string str() const;  // text: the body with layouts; equal text, equal kernel
 };
 
+// Positions that one accumulator of a sum across memory takes before it joins the next, on a CPU:
+// as in eager's kernels, whose four accumulators of at least 16 each reach any size.
+int64_t cascade_steps(const Dim& positions);
+
 // Dtypes of what the one scan equation of a body folds: the values, and the places if it tells
 // them.
 std::vector<DType> scan_accumulators(const ir::Graph& body, Isa isa);

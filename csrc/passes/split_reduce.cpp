@@ -18,6 +18,8 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/request.h"
+
 namespace poot::passes {
 namespace {
 
@@ -64,6 +66,18 @@ std::optional<Dim> gpu_parts(int64_t rows, const Dim& reduced, bool trailing,
   return Dim((hint + positions - 1) / positions);
 }
 
+// Parts of whole accumulators of at most so many positions each: adding parts is what adding
+// accumulators would be.
+std::optional<Dim> cascade_parts(const Dim& reduced, int64_t positions) {
+  const int64_t steps = cascade_steps(reduced);
+  int64_t part = steps;
+  while (part * steps <= positions) part *= steps;
+  if (!reduced.is_const()) return Dim::max(Dim::ceildiv(reduced, part), 1);
+  while ((reduced.value() + part - 1) / part > kMostParts) part *= steps;
+  if (reduced.value() <= part) return std::nullopt;
+  return Dim((reduced.value() + part - 1) / part);
+}
+
 // The parts of a reduction of `shape` over `axes`; nullopt: do not split.
 std::optional<Dim> parts_of(const Shape& shape, std::vector<int64_t> axes,
                             const SymbolTable& symbols, Isa isa) {
@@ -81,6 +95,7 @@ std::optional<Dim> parts_of(const Shape& shape, std::vector<int64_t> axes,
   const int64_t blocks = trailing ? rows : (rows + kColumns - 1) / kColumns;
   if (blocks >= kEnoughBlocks || rows * reduced.hint(symbols) < 2 * kPart) return std::nullopt;
   const int64_t positions = std::max<int64_t>(kPart * blocks / rows, 1);  // of a part
+  if (!trailing) return cascade_parts(reduced, positions);
   if (!reduced.is_const()) return Dim::max(Dim::ceildiv(reduced, positions), 1);
   return std::clamp<int64_t>((reduced.value() + positions - 1) / positions, 2, kMostParts);
 }

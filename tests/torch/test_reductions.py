@@ -15,6 +15,20 @@ FLOATS = [torch.float32, torch.bfloat16]
 pytestmark = pytest.mark.usefixtures("inference")
 
 
+@pytest.mark.parametrize(
+    "shape", [(17, 64), (300, 768), (4096, 128), (2100, 192), (1001, 10), (900, 20), (8, 128, 256)]
+)
+def test_sums_across_memory_are_eagers_to_the_bit(shape):
+    def fn(x):
+        return x.sum(0), x.sum(tuple(range(x.ndim - 1))), x.mean(0)
+
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        x = random(*shape, dtype=dtype)
+        torch._dynamo.reset()
+        made = torch.compile(fn, backend="poot", dynamic=False)(x)
+        assert all(torch.equal(a, b) for a, b in zip(made, fn(x), strict=True))
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_reductions(dtype):
     def fn(x):

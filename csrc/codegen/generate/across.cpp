@@ -3,10 +3,12 @@
 //
 //   acc [c] = for i in 0..n carry(0) { yield acc + load x [i, c] }
 //
-// A step takes a few positions, added among themselves first, so that accumulators are read and
-// written a few times less often. Long floating-point sums are nested loops of a few steps each,
-// every one starting from 0, so that their error is that of a cascade: with 32 positions and up to
-// four levels it stays within that of ATen's own cascade.
+// A step takes a few positions, so that accumulators are read and written a few times less often.
+// Long floating-point sums are nested loops of a few steps each, every one starting from 0, so that
+// their error is that of a cascade. On a CPU the order is that of eager's kernels, and the bits are
+// the same: positions one after the other, or where columns are fewer than four vectors, each
+// fourth to one of four accumulators. On a GPU the positions of a step are first added among
+// themselves.
 //
 // Reductions that need others (a softmax, a variance) follow in loops of their own, and what has an
 // element for every position is stored by a last loop. A band of columns is narrow enough that it
@@ -26,9 +28,10 @@ namespace {
 using tile::IndexId;
 using tile::ValueId;
 
-constexpr int64_t kTogether = 4;  // positions of a step
-constexpr int64_t kSteps = 32;    // positions of one accumulator before it joins an outer one
-constexpr int kLevels = 4;        // nested accumulators at most
+constexpr int64_t kTogether = 4;   // positions of a step
+constexpr int64_t kGpuSteps = 32;  // positions of one accumulator before it joins an outer one
+constexpr int64_t kWays = 4;       // accumulators side by side, or vectors of columns
+constexpr int kLevels = 4;         // nested accumulators at most
 constexpr int64_t kAcrossColumns = 512;  // accumulators of a block at most: they stay in L1
 constexpr int64_t kNarrowest = 64;       // columns of a block at least: whole cache lines
 constexpr int64_t kBlocksPerCore = 4;
@@ -83,8 +86,11 @@ class AcrossKernel {
       row_ = b_.scalar(b_.block_id(1));
     }
     column_ = blocked_axis(b_, symbols_, "c", columns_.size, width, 0);
+    gpu_ = target.isa == Isa::Ptx;
+    vector_bytes_ = target.vector_bytes;
+    steps_of_accumulator_ = gpu_ ? kGpuSteps : passes::cascade_steps(reduced_.size);
     // Of a part: its results lie after those of the parts before it.
-    const Dim steps = Dim::ceildiv(reduced_.size, request_.parts);
+    const Dim steps = positions_of_part();
     first_ = b_.cst(0);
     last_ = b_.dim(reduced_.size);
     IndexId results;
@@ -138,67 +144,103 @@ class AcrossKernel {
     b_.end_for({});
   }
 
-  // Over `steps` positions at most.
-  std::vector<ValueId> accumulate(const Dim& steps) {
-    const int64_t most = steps.range(symbols_).hi;
-    const bool cascade =
-        most > kSteps && std::any_of(reductions_.begin(), reductions_.end(), [&](NodeId n) {
-          const Node& node = region_.nodes.at(n);
-          return is_float(node.dtype) && node.op == ir::OpCode::reduce_sum;
-        });
-    int outer = 0;
-    int64_t reach = kSteps;
-    while (cascade && outer + 1 < kLevels && most > reach) {
-      reach *= kSteps;
-      outer++;
-    }
-    return level(outer, reach / kSteps, first_, last_);
+  // On a CPU, where whole accumulators fit, so many that these are those of one that is not split.
+  Dim positions_of_part() const {
+    const Dim even = Dim::ceildiv(reduced_.size, request_.parts);
+    if (gpu_ || request_.parts.is_const(1) || !even.is_const()) return even;
+    int64_t whole = steps_of_accumulator_;
+    while (whole < even.value()) whole *= steps_of_accumulator_;
+    return whole;
   }
 
-  // Sums [first, last): `outer` more loops inside, each of whose passes covers `span` positions.
+  bool sums_floats(NodeId n) const {
+    const Node& node = region_.nodes.at(n);
+    return is_float(node.dtype) && node.op == ir::OpCode::reduce_sum;
+  }
+
+  bool few_columns(NodeId n) const {
+    const int64_t lanes = vector_bytes_ / byte_size(opmath(region_.nodes.at(n).dtype));
+    return columns_.size.range(symbols_).hi < kWays * lanes;
+  }
+
+  // Over `steps` positions at most.
+  std::vector<ValueId> accumulate(const Dim& steps) {
+    const bool floats = std::any_of(reductions_.begin(), reductions_.end(),
+                                    [&](NodeId n) { return sums_floats(n); });
+    const bool alone = !gpu_ && request_.parts.is_const(1) && reductions_.size() == 1;
+    ways_ = alone && floats && few_columns(reductions_[0]) ? kWays : 1;
+    const int64_t most = steps.range(symbols_).hi / ways_;
+    int outer = 0;
+    int64_t reach = steps_of_accumulator_;
+    while (floats && outer + 1 < kLevels && most > reach) {
+      reach *= steps_of_accumulator_;
+      outer++;
+    }
+    const int64_t span = reach / steps_of_accumulator_;
+    if (ways_ == 1) return level(outer, span, first_, last_);
+    const IndexId groups = b_.div(last_, b_.cst(ways_));
+    std::vector<ValueId> sums = level(outer, span, b_.cst(0), groups);
+    const std::vector<ValueId> first = loop(b_.mul(groups, b_.cst(ways_)), last_, {sums[0]},
+                                            [&](IndexId i, const std::vector<ValueId>& carried) {
+                                              return combine(carried, position(i));
+                                            });
+    std::vector<ValueId> total = first;
+    for (size_t way = 1; way < sums.size(); way++) total = combine(total, {sums[way]});
+    return total;
+  }
+
+  // Sums steps [first, last): `outer` more loops inside, each of whose passes covers `span` steps.
   std::vector<ValueId> level(int outer, int64_t span, IndexId first, IndexId last) {
     const IndexId count = b_.add(last, b_.mul(first, b_.cst(-1)));
     if (outer == 0) {
-      const IndexId together = b_.div(b_.max(count, b_.cst(0)), b_.cst(kTogether));
-      const std::vector<ValueId> sums = loop(b_.cst(0), together, identities(), [&](IndexId k) {
-        return steps(b_.add(first, b_.mul(k, b_.cst(kTogether))));
-      });
-      const IndexId rest = b_.add(first, b_.mul(together, b_.cst(kTogether)));
-      return loop(rest, last, sums, [&](IndexId i) { return step(i); });
+      const int64_t together = ways_ == 1 ? kTogether : 1;
+      const IndexId whole = b_.div(b_.max(count, b_.cst(0)), b_.cst(together));
+      const std::vector<ValueId> sums =
+          loop(b_.cst(0), whole, identities(), [&](IndexId k, const std::vector<ValueId>& carried) {
+            return several(b_.add(first, b_.mul(k, b_.cst(together))), together, carried);
+          });
+      if (together == 1) return sums;
+      return loop(b_.add(first, b_.mul(whole, b_.cst(together))), last, sums,
+                  [&](IndexId i, const std::vector<ValueId>& carried) {
+                    return combine(carried, step(i));
+                  });
     }
     const IndexId passes = b_.div(b_.add(count, b_.cst(span - 1)), b_.cst(span));
-    return loop(b_.cst(0), passes, identities(), [&](IndexId pass) {
-      const IndexId from = b_.add(first, b_.mul(pass, b_.cst(span)));
-      const IndexId to = b_.min(b_.add(from, b_.cst(span)), last);
-      return level(outer - 1, span / kSteps, from, to);
-    });
+    return loop(b_.cst(0), passes, identities(),
+                [&](IndexId pass, const std::vector<ValueId>& carried) {
+                  const IndexId from = b_.add(first, b_.mul(pass, b_.cst(span)));
+                  const IndexId to = b_.min(b_.add(from, b_.cst(span)), last);
+                  return combine(carried, level(outer - 1, span / steps_of_accumulator_, from, to));
+                });
   }
 
+  // What follows has `ways_` values of each reduction, one way after the other.
   std::vector<ValueId> identities() {
     std::vector<ValueId> init;
-    for (const NodeId n : reductions_) {
-      const Node& node = region_.nodes.at(n);
-      init.push_back(b_.constant(reduction_identity(node.op, node.dtype), {column_.axis}));
-    }
+    for (int64_t way = 0; way < ways_; way++)
+      for (const NodeId n : reductions_) {
+        const Node& node = region_.nodes.at(n);
+        init.push_back(b_.constant(reduction_identity(node.op, node.dtype), {column_.axis}));
+      }
     return init;
   }
 
   std::vector<ValueId> combine(const std::vector<ValueId>& a, std::vector<ValueId> b) {
     for (size_t i = 0; i < b.size(); i++) {
-      const Node& node = region_.nodes.at(reductions_[i]);
+      const Node& node = region_.nodes.at(reductions_[i % reductions_.size()]);
       b[i] = b_.pointwise(combining_op(node.op), node.dtype, {a[i], b[i]});
     }
     return b;
   }
 
-  std::vector<ValueId> loop(IndexId lo, IndexId hi, std::vector<ValueId> init,
-                            const std::function<std::vector<ValueId>(IndexId)>& body) {
+  using Body = std::function<std::vector<ValueId>(IndexId, const std::vector<ValueId>&)>;
+  std::vector<ValueId> loop(IndexId lo, IndexId hi, std::vector<ValueId> init, const Body& body) {
     b_.begin_for(lo, hi, std::move(init));
     const std::vector<ValueId> carried = b_.for_carried();
-    return b_.end_for(combine(carried, body(b_.scalar(b_.for_index()))));
+    return b_.end_for(body(b_.scalar(b_.for_index()), carried));
   }
 
-  std::vector<ValueId> step(IndexId i) {
+  std::vector<ValueId> position(IndexId i) {
     Emitter emit = emitter();
     bind_flat(b_, emit, region_, reduced_, i, 0);
     if (!checked_) emit_checks(b_, emit, region_.checks);
@@ -207,13 +249,25 @@ class AcrossKernel {
     return out;
   }
 
-  // The positions from i on, pairwise.
-  std::vector<ValueId> steps(IndexId i) {
+  std::vector<ValueId> step(IndexId i) {
+    std::vector<ValueId> out;
+    for (int64_t way = 0; way < ways_; way++)
+      for (const ValueId v : position(b_.add(b_.mul(i, b_.cst(ways_)), b_.cst(way))))
+        out.push_back(v);
+    return out;
+  }
+
+  // Steps from i on, added to what is carried.
+  std::vector<ValueId> several(IndexId i, int64_t count, std::vector<ValueId> carried) {
     std::vector<std::vector<ValueId>> parts;
-    for (int64_t k = 0; k < kTogether; k++) parts.push_back(step(b_.add(i, b_.cst(k))));
-    for (size_t left = parts.size(); left > 1; left /= 2)
-      for (size_t k = 0; k < left / 2; k++) parts[k] = combine(parts[2 * k], parts[2 * k + 1]);
-    return parts[0];
+    for (int64_t k = 0; k < count; k++) parts.push_back(step(b_.add(i, b_.cst(k))));
+    if (gpu_)
+      for (size_t left = parts.size(); left > 1; left = parts.size()) {
+        for (size_t k = 0; k < left / 2; k++) parts[k] = combine(parts[2 * k], parts[2 * k + 1]);
+        parts.resize(left / 2);
+      }
+    for (const std::vector<ValueId>& part : parts) carried = combine(carried, part);
+    return carried;
   }
 
   const passes::KernelRequest& request_;
@@ -228,7 +282,9 @@ class AcrossKernel {
   std::vector<Result> wide_, narrow_;
   std::vector<NodeId> reductions_;  // of the level at hand
   std::vector<std::pair<NodeId, ValueId>> totals_;
-  bool checked_ = false;
+  bool checked_ = false, gpu_ = false;
+  int64_t vector_bytes_ = 0, steps_of_accumulator_ = 1;
+  int64_t ways_ = 1;  // accumulators of a reduction in its innermost loop
 };
 
 }  // namespace
