@@ -28,10 +28,10 @@ namespace {
 using tile::IndexId;
 using tile::ValueId;
 
-constexpr int64_t kTogether = 4;   // positions of a step
-constexpr int64_t kGpuSteps = 32;  // positions of one accumulator before it joins an outer one
-constexpr int64_t kWays = 4;       // accumulators side by side, or vectors of columns
-constexpr int kLevels = 4;         // nested accumulators at most
+constexpr int64_t kTogether = 4;  // positions of a step
+constexpr int64_t kSteps = 32;    // positions of one accumulator before it joins an outer one
+constexpr int64_t kWays = 4;      // accumulators side by side, or vectors of columns
+constexpr int kLevels = 4;        // nested accumulators at most
 constexpr int64_t kAcrossColumns = 512;  // accumulators of a block at most: they stay in L1
 constexpr int64_t kNarrowest = 64;       // columns of a block at least: whole cache lines
 constexpr int64_t kBlocksPerCore = 4;
@@ -86,9 +86,9 @@ class AcrossKernel {
       row_ = b_.scalar(b_.block_id(1));
     }
     column_ = blocked_axis(b_, symbols_, "c", columns_.size, width, 0);
-    gpu_ = target.isa == Isa::Ptx;
+    as_eager_ = target.isa == Isa::X86 && levels_.size() == 1;
     vector_bytes_ = target.vector_bytes;
-    steps_of_accumulator_ = gpu_ ? kGpuSteps : passes::cascade_steps(reduced_.size);
+    steps_of_accumulator_ = as_eager_ ? passes::cascade_steps(reduced_.size) : kSteps;
     // Of a part: its results lie after those of the parts before it.
     const Dim steps = positions_of_part();
     first_ = b_.cst(0);
@@ -144,10 +144,10 @@ class AcrossKernel {
     b_.end_for({});
   }
 
-  // On a CPU, where whole accumulators fit, so many that these are those of one that is not split.
+  // In eager's order so many that accumulators are whole.
   Dim positions_of_part() const {
     const Dim even = Dim::ceildiv(reduced_.size, request_.parts);
-    if (gpu_ || request_.parts.is_const(1) || !even.is_const()) return even;
+    if (!as_eager_ || request_.parts.is_const(1) || !even.is_const()) return even;
     int64_t whole = steps_of_accumulator_;
     while (whole < even.value()) whole *= steps_of_accumulator_;
     return whole;
@@ -167,7 +167,7 @@ class AcrossKernel {
   std::vector<ValueId> accumulate(const Dim& steps) {
     const bool floats = std::any_of(reductions_.begin(), reductions_.end(),
                                     [&](NodeId n) { return sums_floats(n); });
-    const bool alone = !gpu_ && request_.parts.is_const(1) && reductions_.size() == 1;
+    const bool alone = as_eager_ && request_.parts.is_const(1) && reductions_.size() == 1;
     ways_ = alone && floats && few_columns(reductions_[0]) ? kWays : 1;
     const int64_t most = steps.range(symbols_).hi / ways_;
     int outer = 0;
@@ -261,7 +261,7 @@ class AcrossKernel {
   std::vector<ValueId> several(IndexId i, int64_t count, std::vector<ValueId> carried) {
     std::vector<std::vector<ValueId>> parts;
     for (int64_t k = 0; k < count; k++) parts.push_back(step(b_.add(i, b_.cst(k))));
-    if (gpu_)
+    if (!as_eager_)
       for (size_t left = parts.size(); left > 1; left = parts.size()) {
         for (size_t k = 0; k < left / 2; k++) parts[k] = combine(parts[2 * k], parts[2 * k + 1]);
         parts.resize(left / 2);
@@ -282,7 +282,7 @@ class AcrossKernel {
   std::vector<Result> wide_, narrow_;
   std::vector<NodeId> reductions_;  // of the level at hand
   std::vector<std::pair<NodeId, ValueId>> totals_;
-  bool checked_ = false, gpu_ = false;
+  bool checked_ = false, as_eager_ = false;
   int64_t vector_bytes_ = 0, steps_of_accumulator_ = 1;
   int64_t ways_ = 1;  // accumulators of a reduction in its innermost loop
 };
