@@ -200,7 +200,9 @@ def _wide(e: Emitter, *args: Any) -> tuple[torch.dtype, list[Val]]:
 def addcmul(e: Emitter, x: Val, a: Val, b: Val, *, value: Any = 1) -> Val:
     dtype, (x, a, b) = _wide(e, x, a, b)
     scaled = a if value == 1 else e.mul(a, value)
-    return e.cast(e.add(x, e.mul(scaled, b)), dtype)
+    if is_float(dtype):  # eager's compilers round the product and the sum once
+        return e.cast(e.emit("fma", scaled, b, x), dtype)
+    return e.add(x, e.mul(scaled, b))
 
 
 @lower(aten.addcdiv.default)

@@ -13,6 +13,30 @@ def spread(dtype, shape=(6, 37), scale=3.0, seed=0):
     return (torch.randn(shape, generator=g) * scale).to(dtype)
 
 
+@torch.no_grad()
+def test_formulas_have_eagers_bits():
+    """Where eager's vectors compute them from exponentials of their own, or round a product and a sum once."""
+    aten = torch.ops.aten
+
+    def fn(x, y, g, h):
+        return {
+            "sigmoid": x.sigmoid(),
+            "silu": F.silu(x),
+            "addcmul": torch.addcmul(x, y, g),
+            "addcmul_value": torch.addcmul(x, y, g, value=0.3),
+            "tanh_backward": aten.tanh_backward(g, h),
+            "sigmoid_backward": aten.sigmoid_backward(g, h),
+            "silu_backward": aten.silu_backward(g, x),
+            "softplus_backward": aten.softplus_backward(g, x, 1.0, 20.0),
+        }
+
+    x, y, g = (spread(torch.float32, (64, 1024), seed=i) for i in range(3))
+    h = x.tanh()
+    torch._dynamo.reset()
+    made, expected = torch.compile(fn, backend="poot", dynamic=False)(x, y, g, h), fn(x, y, g, h)
+    assert [k for k in made if not torch.equal(made[k], expected[k])] == []
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @torch.no_grad()
 def test_unary(dtype):

@@ -1,7 +1,8 @@
 // e^x = 2^n * e^r with n = round(x / ln 2), |r| <= ln2/2, r kept to f32 by a two-constant
 // reduction. Adding 1.5 * 2^23 rounds to an integer in two instructions. The scale instruction
 // takes denormal results and overflow without a branch; clamps put NaN second, so that it survives
-// them.
+// them. exp itself has the reduction and the polynomial of SLEEF's 1 ulp form, which eager's
+// vectors of f32 use: silu, sigmoid and softmax have its bits.
 #include "codegen/math/functions.h"
 
 namespace poot::math {
@@ -35,6 +36,18 @@ Expr clamp(Expr x, double lo, double hi) {
 }  // namespace
 
 Expr exp(const Args& in) {
+  constexpr double kUpper = 0x1.62e4p-1, kLower = 0x1.7f7d1cp-20;  // of ln 2
+  const Expr x = clamp(in.a, -105, 89);
+  const Expr n = (x * kLog2E).op1(Op::frint);
+  const Expr r = fma(n, x.like(-kLower), fma(n, x.like(-kUpper), x));
+  const Expr q = horner(
+      r, {0.000198527617612853646278381, 0.00139304355252534151077271, 0.00833336077630519866943359,
+          0.0416664853692054748535156, 0.166666671633720397949219, 0.5});
+  return fscale_whole(fma(r * r, q, r) + 1, n);
+}
+
+// For values that end as f16 or bf16: a term less.
+Expr exp_ending_narrow(const Args& in) {
   const Expr x = clamp(in.a, -105, 89);
   const Expr n = round_product(x, kLog2E);
   return fscale_whole(reduced(x, n) + 1, n);

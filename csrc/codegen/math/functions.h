@@ -16,6 +16,7 @@ using Function = Expr (*)(const Args&);
 
 // exp.cpp
 Expr exp(const Args& in);
+Expr exp_ending_narrow(const Args& in);
 Expr exp2(const Args& in);
 Expr expm1(const Args& in);
 Expr sigmoid(const Args& in);

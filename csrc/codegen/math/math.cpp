@@ -177,6 +177,8 @@ kir::ValueId emit(kir::KirBuilder& b, ir::OpCode op, std::span<const kir::ValueI
     const Elem e = op == C::select ? in.b.elem() : in.a.elem();
     if (e == Elem::F32 && b.kernel().isa == Isa::Ptx)
       if (const Function f = gpu_function(op, accuracy)) return f(in).id();
+    if (e == Elem::F32 && op == C::exp && accuracy != Accuracy::Full)
+      return exp_ending_narrow(in).id();
     const Function f = e == Elem::F64     ? row.on_f64
                        : kir::is_float(e) ? row.on_float
                        : e == Elem::I1    ? row.on_bool
