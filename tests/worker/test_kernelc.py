@@ -217,3 +217,34 @@ def test_bf16_is_widened_and_narrowed_without_shuffles(kernelc, target):
     assert asm.count("vpdpwssd") == 4 and "vmovntps" in asm or "vmovntdq" in asm
     for shuffle in ("vpmov", "vperm", "vpunpck", "vinsert", "vextract"):
         assert shuffle not in asm, shuffle
+
+
+HALVES = """kernel @halves x86 meta=0 threads=1 {
+  buffer %x bf16
+  buffer %y bf16 out
+  array %kept private f32 40
+  %zero = constant 0 i64
+  %tail = constant 32 i64
+  %a = load %x[%zero] bf16x32
+  %wide = fpext %a f32x32
+  store %kept[%zero, %wide]
+  %lanes = lane_ids i32x32
+  %eight = constant 8 i32x32
+  %on = icmp slt %lanes, %eight i1x32
+  %none = constant 0 bf16x32
+  %b = load_masked %x[%tail, %on, %none] bf16x32
+  %rest = fpext %b f32x32
+  store_masked %kept[%tail, %on, %rest]
+  %other = constant 0 f32x32
+  %back = load_masked %kept[%tail, %on, %other] f32x32
+  %c = fptrunc %back bf16x32
+  store_masked %y[%tail, %on, %c]
+}
+"""
+
+
+def test_arrays_hold_whole_vectors_of_halves(kernelc):
+    """The odd lanes of a vector that begins at 32 of 40 elements lie from 48 on."""
+    done = kernelc(HALVES, "--emit-llvm")
+    assert done.returncode == 0, done.stderr
+    assert re.findall(rb"alloca \[(\d+) x float\]", done.stdout) == [b"64"]

@@ -25,12 +25,15 @@ void Emitter::declare_objects() {
   for (size_t o = 0; o < kernel_.objects.size(); ++o) {
     const kir::Object& object = kernel_.objects[o];
     llvm::Type* elem = type(object.elem);
-    auto* array = llvm::ArrayType::get(elem, static_cast<uint64_t>(object.size));
+    const int64_t size = object.kind == ObjectKind::Private
+                             ? even_odd_.array_size(kir::ObjectId(static_cast<uint32_t>(o)))
+                             : object.size;
+    auto* array = llvm::ArrayType::get(elem, static_cast<uint64_t>(size));
     switch (object.kind) {
       case ObjectKind::Buffer:
         break;  // the entry's
       case ObjectKind::Private: {
-        private_bytes += object.size * kir::bit_width(object.elem) / 8;
+        private_bytes += size * kir::bit_width(object.elem) / 8;
         llvm::AllocaInst* a = b_.CreateAlloca(array);
         a->setAlignment(llvm::Align(features_.isa == Isa::X86 ? 64 : 16));
         objects_[o] = a;

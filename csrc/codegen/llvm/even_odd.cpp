@@ -112,6 +112,12 @@ bool EvenOdd::is_access(const Inst& inst) const {
          accessed_[inst.object.index] > 1;
 }
 
+int64_t EvenOdd::array_size(kir::ObjectId array) const {
+  const int64_t size = kernel_.objects[array.index].size;
+  const int64_t lanes = accessed_.empty() ? 1 : std::max<int64_t>(accessed_[array.index], 1);
+  return (size + lanes - 1) / lanes * lanes;
+}
+
 bool EvenOdd::by_lane(const Inst& i) const {
   if (ignores_order(i.op) || !i.blocks.empty()) return true;
   if (is_access(i)) return true;

@@ -17,6 +17,9 @@ class EvenOdd {
   // Whether the instruction takes operands in whatever order they are held, all in the same one,
   // and gives its result in that order; the others want theirs in order and give it in order.
   bool by_lane(const kir::Inst& i) const;
+  // Elements that an array takes: whole vectors, if its vectors may be held so, since the odd lanes
+  // of the last one lie in its second half.
+  int64_t array_size(kir::ObjectId array) const;
 
  private:
   using Block = kir::Block;
