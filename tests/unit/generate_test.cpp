@@ -97,6 +97,30 @@ TEST(GenerateElementwise, interleaved_pairs_keep_long_columns) {
   EXPECT_EQ(p.axes.back().capacity, 360);
 }
 
+// Pairs whose columns are few, since rows around them do not continue them in memory: [heads,
+// positions, columns] of what lies as [positions, heads, columns].
+TEST(GenerateElementwise, interleaved_pairs_of_short_columns_are_woven) {
+  for (const char* d : {"f32", "bf16", "f64"}) {
+    const TileCase c{.graph = replace(R"(graph @g(%x: T[3,37,64], %c: T[37,32]) -> (T[3,37,64]) {
+      %0 = slice %x {axis=2, start=0, end=64, step=2} : T[3,37,32]
+      %1 = slice %x {axis=2, start=1, end=64, step=2} : T[3,37,32]
+      %2 = mul %0, %c : T[3,37,32]
+      %3 = neg %1 : T[3,37,32]
+      %4 = reshape %2 {shape=[3,37,32,1]} : T[3,37,32,1]
+      %5 = reshape %3 {shape=[3,37,32,1]} : T[3,37,32,1]
+      %6 = concat %4, %5 {axis=3} : T[3,37,32,2]
+      %7 = reshape %6 {shape=[3,37,64]} : T[3,37,64]
+      return %7
+    })",
+                                      "T", d),
+                     .inputs = {{0, {{64, 192, 1}, 0, 4}}}};
+    const tile::Program p = run_tile_case(c);
+    const std::string kir = codegen::lower(p, Target::parse("x86-64-v4")).str();
+    EXPECT_EQ(kir.find("gather"), std::string::npos) << d;
+    EXPECT_EQ(kir.find("scatter"), std::string::npos) << d;
+  }
+}
+
 TEST(GenerateElementwise, large_results_bypass_the_cache_unless_in_place) {
   const auto nontemporal = [](const char* n, std::vector<int32_t> in_place) {
     passes::KernelRequest r = make_request({.graph = replace(R"(graph @g(%x: f32[N]) -> (f32[N]) {

@@ -78,10 +78,17 @@ tile::Program generate_elementwise(const passes::KernelRequest& request, const T
     column_vars.push_back(vars.back());
     vars.pop_back();
   }
+  // The lowering weaves the two rows of an axis of their own.
+  std::vector<IterVar> pair;
+  if (target.isa == Isa::X86 && together == 2 && region.extent(vars.back()).is_const(2)) {
+    pair.push_back(vars.back());
+    vars.pop_back();
+  }
   const Flat rows = flatten(region, vars), columns = flatten(region, column_vars);
   const int64_t elems = block_elems(target, request);
   int64_t width = column_capacity(columns.size, symbols, elems / together);
-  int64_t height = row_capacity(rows.size, columns.size, width, symbols, elems);
+  int64_t height =
+      row_capacity(rows.size, columns.size, width, symbols, pair.empty() ? elems : elems / 2);
   if (!vars.empty() && transposed(region, vars.back(), column_vars[0]) && width > kSquare &&
       region.extent(vars.back()).hint(symbols) >= kFewColumns) {
     width = kSquare;
@@ -95,18 +102,23 @@ tile::Program generate_elementwise(const passes::KernelRequest& request, const T
   // A GPU's grid is long along its first axis only.
   const uint32_t row_grid = target.isa == Isa::X86 ? 1 : 0;
   if (!flat) r = blocked_rows(b, symbols, target, rows.size, height, row_grid);
+  const tile::AxisId p = pair.empty() ? tile::AxisId() : b.axis("p", 2, b.cst(2));
   c = blocked_axis(b, symbols, "c", columns.size, width, flat ? 0 : 1 - row_grid);
-  const std::vector<tile::AxisId> axes = r.axis ? std::vector{r.axis, c.axis} : std::vector{c.axis};
+  std::vector<tile::AxisId> axes;
+  if (r.axis) axes.push_back(r.axis);
+  if (p) axes.push_back(p);
+  axes.push_back(c.axis);
   Emitter emit(b, region, axes, buffers.inputs);
   if (!flat) bind_flat(b, emit, region, rows, r.index, r.axis ? 1 : 0);
-  bind_flat(b, emit, region, columns, c.index, r.axis ? 2 : 1);
+  if (p) emit.bind(pair[0].atom, {b.coord(p), r.axis ? 2u : 1u});
+  bind_flat(b, emit, region, columns, c.index, 1u << (axes.size() - 1));
   emit_checks(b, emit, region.checks);
   // Every value before any store: a result may overwrite an input in place.
   for (const Result& result : region.results) emit.value(result.value);
   for (const Result& result : region.results)
     emit_result(b, emit, result, buffers.outputs[result.output]);
   b.program().schedule.nontemporal = bypasses_cache(request, target);
-  b.program().block_elems = (flat ? 1 : height) * width;
+  b.program().block_elems = (flat ? 1 : height) * width * (pair.empty() ? 1 : 2);
   return b.finish();
 }
 
