@@ -37,6 +37,11 @@ bool runs_across(const Region& region);
 tile::Program emit_across(const passes::KernelRequest& request, const Region& region,
                           const Target& target);
 
+// Blocks of rows that are transposed, where operands run across the rows and a result along them:
+// see turned_rows.cpp. Nullopt for regions that are not such.
+std::optional<tile::Program> emit_turned_rows(const passes::KernelRequest& request,
+                                              const Region& region, const Target& target);
+
 // One part of the reduced positions a block, for reductions of few rows: see partial_rows.cpp.
 tile::Program emit_partial_rows(const passes::KernelRequest& request, const Region& region,
                                 const Target& target);

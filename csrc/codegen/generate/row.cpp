@@ -228,7 +228,10 @@ tile::Program generate_row(const passes::KernelRequest& request, const Target& t
   if (!shape) return generate_elementwise(request, target);
   if (!shape->trailing) throw Unsupported(request.name, "row reductions over leading axes");
   const Region region = reduction_region(request, *shape, true);
-  if (target.isa == Isa::X86 && runs_across(region)) return emit_across(request, region, target);
+  if (target.isa == Isa::X86 && runs_across(region)) {
+    if (auto program = emit_turned_rows(request, region, target)) return std::move(*program);
+    return emit_across(request, region, target);
+  }
   const bool constant = numel(shape->reduced).is_const();
   return emit_rows(request, region, target, constant ? kResident : INT64_MAX);
 }

@@ -108,7 +108,10 @@ void BlockLowering::nest(std::vector<Root> roots) {
   }
   mark_guess(roots);
   const std::vector<ValueId> transposed = transposed_loads(roots);
-  for (ValueId v : transposed) keep_transposed(v, roots[0].rows[0], roots[0].column);
+  if (!transposed.empty()) {
+    const auto walks = std::ranges::find_if(roots, [](const Root& r) { return bool(r.column); });
+    for (ValueId v : transposed) keep_transposed(v, roots[0].rows[0], walks->column);
+  }
   Nest n;
   int64_t refused = 0;
   std::vector<Root> added = kept_across_phases(roots, INT64_MAX, &refused);

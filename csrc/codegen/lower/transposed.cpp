@@ -57,7 +57,7 @@ void transpose(kir::KirBuilder& b, std::vector<KValue>& v, int32_t lanes) {
 // column, and accepted.
 std::vector<ValueId> BlockLowering::turned_loads(const std::vector<Root>& roots,
                                                  const std::function<bool(ValueId)>& accept) const {
-  if (roots[0].rows.size() != 1 || !roots[0].column) return {};
+  if (roots.empty() || roots[0].rows.size() != 1 || !roots[0].column) return {};
   const AxisId row = roots[0].rows[0], column = roots[0].column;
   for (const Root& r : roots)
     if (r.column != column) return {};
@@ -84,7 +84,11 @@ std::vector<ValueId> BlockLowering::turned_loads(const std::vector<Root>& roots,
   return out;
 }
 
-std::vector<ValueId> BlockLowering::transposed_loads(const std::vector<Root>& roots) const {
+std::vector<ValueId> BlockLowering::transposed_loads(const std::vector<Root>& all) const {
+  // What has one element a row needs these loads by way of reductions only.
+  std::vector<Root> roots;
+  for (const Root& r : all)
+    if (r.column) roots.push_back(r);
   return turned_loads(roots, [&](ValueId v) {
     const std::array axes{roots[0].rows[0], roots[0].column};
     const int64_t n = transpose_lanes(target_, facts_.program().type(v).dtype);
