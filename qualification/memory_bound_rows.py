@@ -4,7 +4,8 @@ A row makes a function and its inputs at a size:
 
     full        the size that the targets are stated for
     tenth       a tenth of the rows (or of the sequence)
-    odd-N       few rows of N columns, with tails that no vector fills (N = 4095, 17, 1)
+    odd-N       as many elements as `tenth`, in rows of N columns, with tails that no vector fills (N = 4095, 17, 1)
+    few-N       N columns and at most the full number of rows: tens of KB, where the cost of a call decides
     transposed  the full size, read through transposed storage
 
 Inputs are drawn in float64 and rounded, so that a reference sees the very values that the dtype holds.
@@ -18,7 +19,7 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F
 
-SIZES = ("full", "tenth", "odd-4095", "odd-17", "odd-1", "transposed")
+SIZES = ("full", "tenth", "odd-4095", "odd-17", "odd-1", "few-17", "few-1", "transposed")
 Inputs = tuple[torch.Tensor, ...]
 
 
@@ -35,7 +36,7 @@ class Row:
     share: float | None = None  # least share of copy bandwidth at full size
 
     def sizes(self) -> list[str]:
-        return [s for s in SIZES if not (self.name.startswith("rope") and s.startswith("odd"))]
+        return [s for s in SIZES if not (self.name.startswith("rope") and s.startswith(("odd", "few")))]
 
     def make(self, size: str, dtype: torch.dtype, seed: int) -> Inputs:
         """Inputs rounded to `dtype`; `reference_of` widens them again."""
@@ -43,9 +44,12 @@ class Row:
         rows, columns = self.rows, self.columns
         if size == "tenth":
             rows = max(1, rows // 10)
-        elif size.startswith("odd"):
+        elif size.startswith(("odd", "few")):
             columns = int(size.partition("-")[2])
-            rows = max(17, min(rows, self.rows * self.columns // (10 * columns)) // 2 * 2 + 1)
+            rows = max(1, self.rows // 10) * self.columns // columns
+            if size.startswith("few"):
+                rows = min(rows, self.rows)
+            rows = max(17, rows // 2 * 2 + 1)
         made = self.inputs(rows, columns, size == "transposed", generator)
         return tuple(t.to(dtype) if t.is_floating_point() else t for t in made)
 
