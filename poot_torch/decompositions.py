@@ -15,6 +15,7 @@ from . import (
     adaptive_averages,
     antialiased,
     attention_training,
+    embedding_bags,
     own_decompositions,
     random_layouts,
     sampling,
@@ -144,6 +145,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     names = [n for n in _NAMES if hasattr(torch.ops.aten, n)]
     found = get_decompositions([getattr(torch.ops.aten, n) for n in names])
     found.update(own_decompositions.OWN)
+    found.update(embedding_bags.OWN)
     found.update(adaptive_averages.OWN)
     found.update(antialiased.OWN)
     found.update(attention_training.OWN)

@@ -1,5 +1,5 @@
 """Decompositions that PyTorch's table lacks, or whose like there loses precision: gradients of resampling and padding,
-axis by axis, of batch norms, distances between rows, losses, bags of rows."""
+axis by axis, of batch norms, distances between rows, losses."""
 
 from __future__ import annotations
 
@@ -341,37 +341,3 @@ def masked_scatter_backward(grad: Tensor, mask: Tensor, sizes: Sequence[int]) ->
     place = torch.where(hit, hit.cumsum(0) - 1, count)
     rows = torch.scatter(grad.new_zeros(count + 1), 0, place, grad.reshape(-1))
     return rows[:count].reshape(sizes)
-
-
-@_own(aten._embedding_bag_forward_only.default)
-def embedding_bag(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int = -1,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sums (0), means (1) or maxima (2) of rows by bag. Of the four results only the first is ever read."""
-    count, bags = indices.shape[0], offsets.shape[0] - int(include_last_offset)
-    starts = offsets[:bags].to(torch.int64)
-    marks = torch.index_add(starts.new_zeros(count + 1), 0, starts, torch.ones_like(starts))
-    bag = marks.cumsum(0)[:count] - 1
-    kept = torch.ones_like(bag) if padding_idx < 0 else (indices != padding_idx).to(torch.int64)
-    size = torch.index_add(starts.new_zeros(bags), 0, bag, kept)
-    rows = weight[indices].to(opmath(weight.dtype))
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.unsqueeze(1)
-    whole, column = (bags, weight.shape[1]), kept.bool().unsqueeze(1)
-    if mode == 2:
-        rows = torch.where(column, rows, -math.inf)
-        out = torch.index_reduce(rows.new_full(whole, -math.inf), 0, bag, rows, "amax")
-        out = torch.where((size == 0).unsqueeze(1), 0.0, out)
-    else:
-        out = torch.index_add(rows.new_zeros(whole), 0, bag, torch.where(column, rows, 0.0))
-        if mode == 1:
-            out = out / size.clamp(min=1).unsqueeze(1)
-    return out.to(weight.dtype), bag, size, size

@@ -365,6 +365,16 @@ def _in_rows(e: Emitter) -> None:
         raise Declined("a matrix whose rows are not stretches of memory")
 
 
+@lower_complex(aten.mm.default)
+def mm(e: Emitter, a: ComplexVal, b: ComplexVal) -> ComplexVal:
+    """Of two vectors."""
+    if a.shape[0] != 1 or b.shape[1] != 1:
+        raise Declined("a product of complex matrices")
+    row = ComplexVal(e.transpose(b.re, (1, 0)), e.transpose(b.im, (1, 0)))
+    found = _sum_of_products(e, a, row)
+    return ComplexVal(e.unsqueeze(found.re, 1), e.unsqueeze(found.im, 1))
+
+
 @lower_complex(aten.mv.default)
 def mv(e: Emitter, a: ComplexVal, x: ComplexVal) -> ComplexVal:
     _in_rows(e)

@@ -18,8 +18,18 @@ def _floats(*args: Val) -> None:
         raise Declined("matrix product of integers or of mixed dtypes")
 
 
+def sum_of_products(e: Emitter, a: Val, b: Val) -> Val | None:
+    """a [M, K] by b [K, N] of integers, where M or N is 1; None elsewhere."""
+    if is_float(a.dtype) or a.ndim != 2 or (a.shape[0] != 1 and b.shape[1] != 1):
+        return None
+    return e.reduce("sum", e.mul(e.unsqueeze(a, 1), e.unsqueeze(e.transpose(b, (1, 0)), 0)), [2], False)
+
+
 @lower(aten.mm.default, aten.bmm.default)
 def matmul(e: Emitter, a: Val, b: Val) -> Val:
+    product = sum_of_products(e, a, b)
+    if product is not None:
+        return product
     _floats(a, b)
     return e.emit("matmul", a, b)
 
@@ -27,6 +37,8 @@ def matmul(e: Emitter, a: Val, b: Val) -> Val:
 @lower(aten.addmm.default, aten.baddbmm.default)
 def addmm(e: Emitter, c: Val, a: Val, b: Val, *, beta: Any = 1, alpha: Any = 1) -> Val:
     _floats(c, a, b)
+    if not isinstance(alpha, (int, float)) or not isinstance(beta, (int, float)):
+        return _scaled_apart(e, c, e.emit("matmul", a, b), beta, alpha)
     if beta == 0:
         product = e.emit("matmul", a, b)
         return product if alpha == 1 else _scaled_product(e, c, a, b, alpha)
@@ -36,6 +48,13 @@ def addmm(e: Emitter, c: Val, a: Val, b: Val, *, beta: Any = 1, alpha: Any = 1) 
 def _scaled_product(e: Emitter, c: Val, a: Val, b: Val, alpha: Any) -> Val:
     zero = e.broadcast(e.full(0, (), c.dtype), c.shape)
     return e.emit("addmm", zero, a, b, alpha=float(alpha), beta=0.0)
+
+
+def _scaled_apart(e: Emitter, c: Val, product: Val, beta: Any, alpha: Any) -> Val:
+    """With factors that are known when the graph runs. What is narrower than f32 would round once more than eager."""
+    if opmath(c.dtype) != c.dtype:
+        raise Declined("a product with a symbolic factor")
+    return e.add(e.mul(product, alpha), e.mul(c, beta))
 
 
 @lower(aten.mv.default)

@@ -114,6 +114,25 @@ def test_products_of_integers_with_a_vector(dtype, shape):
     assert poot_torch.last_report().totals()["classes"]["library"] == 0
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64, torch.complex64])
+def test_products_of_thin_matrices(dtype):
+    row, column, matrix = ((random(*s) * 9).to(dtype) for s in ((1, 40), (40, 1), (30, 40)))
+
+    def fn(row, column, matrix):
+        return row @ column, torch.tensordot(row, column, 1), column.t() @ row.t()
+
+    check(fn, row, column, matrix, judge=False, peer=False)
+    assert poot_torch.last_report().totals()["classes"]["library"] == 0
+
+
+def test_factors_that_are_known_when_the_graph_runs():
+    def fn(c, a, x, beta, alpha):
+        return torch.addmv(c, a, x, beta=beta, alpha=alpha), torch.addmm(c, a, a.t(), beta=beta, alpha=alpha)
+
+    check(fn, random(5), random(5, 10), random(10), 3, 2, dynamic=True, peer=False)
+    assert poot_torch.last_report().totals()["classes"]["fallback"] == 0
+
+
 def test_dynamic_sizes():
     check(F.linear, random(1, 48), random(40, 48), dynamic=True)
 

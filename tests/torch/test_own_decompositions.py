@@ -77,6 +77,30 @@ def test_bags_of_rows():
     check(lambda w, i, o, s: F.embedding_bag(i, w, o, mode="sum", per_sample_weights=s), weight, rows, offsets, each)
 
 
+@pytest.mark.parametrize("padding", [None, 3])
+@pytest.mark.parametrize("last", [False, True])
+def test_gradients_of_bags_of_rows(padding, last):
+    """The third bag is empty."""
+    weight, each = rand(10, 4), rand(6)
+    rows, offsets = torch.tensor([1, 3, 3, 7, 0, 9]), torch.tensor([0, 2, 2, 5, *([6] if last else [])])
+
+    def bag(w, **more):
+        return F.embedding_bag(rows, w, offsets, padding_idx=padding, include_last_offset=last, **more)
+
+    for mode in ("sum", "mean", "max"):
+        gradients(squared(lambda w: bag(w, mode=mode)), weight)  # noqa: B023
+        if mode != "max":
+            by_frequency = squared(lambda w: bag(w, mode=mode, scale_grad_by_freq=True))  # noqa: B023
+            gradients(by_frequency, weight, fallbacks=["aten._embedding_bag_backward.default"])
+    gradients(squared(lambda w, s: bag(w, mode="sum", per_sample_weights=s)), weight, each)
+
+
+def test_maxima_of_bags_that_several_rows_have():
+    weight = torch.tensor([[1.0, 2.0], [1.0, 0.0], [0.0, 2.0]]).requires_grad_()
+    rows, offsets = torch.tensor([2, 0, 1, 1, 0]), torch.tensor([0, 3])
+    gradients(squared(lambda w: F.embedding_bag(rows, w, offsets, mode="max")), weight)
+
+
 def test_gradients_of_losses():
     target = torch.tensor([1, 0, 3])
     for reduction in ("none", "mean", "sum"):
