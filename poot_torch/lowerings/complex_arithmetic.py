@@ -12,11 +12,13 @@ from ..complex_pairs import part_dtype
 from ..emitter import ComplexVal, Declined, Emitter, Val, normalize_axes
 from . import registry
 from .complex_numbers import lower_complex, parts, working_dtype
+from .contractions import few_steps, products
 from .elementary import hypot
 from .reductions import var_mean, vector_norm
 
 aten = torch.ops.aten
 _MOST_FACTORS = 64  # of a product over an axis
+_MOST_STEPS = 1 << 9  # of a product of matrices
 
 
 def _operands(e: Emitter, *args: Any) -> list[ComplexVal]:
@@ -367,12 +369,16 @@ def _in_rows(e: Emitter) -> None:
 
 @lower_complex(aten.mm.default)
 def mm(e: Emitter, a: ComplexVal, b: ComplexVal) -> ComplexVal:
-    """Of two vectors."""
-    if a.shape[0] != 1 or b.shape[1] != 1:
+    if not few_steps(e, a, b, _MOST_STEPS):
         raise Declined("a product of complex matrices")
-    row = ComplexVal(e.transpose(b.re, (1, 0)), e.transpose(b.im, (1, 0)))
-    found = _sum_of_products(e, a, row)
-    return ComplexVal(e.unsqueeze(found.re, 1), e.unsqueeze(found.im, 1))
+    pairs = [products(e, x, y) for x, y in ((a.re, b.re), (a.im, b.im), (a.re, b.im), (a.im, b.re))]
+    re, im = e.sub(pairs[0], pairs[1]), e.add(pairs[2], pairs[3])
+    return ComplexVal(e.reduce("sum", re, [2], False), e.reduce("sum", im, [2], False))
+
+
+@lower_complex(aten.addmm.default)
+def addmm(e: Emitter, c: Any, a: ComplexVal, b: ComplexVal, *, beta: Any = 1, alpha: Any = 1) -> ComplexVal:
+    return _scaled(e, c, mm(e, a, b), beta, alpha)
 
 
 @lower_complex(aten.mv.default)
@@ -383,5 +389,9 @@ def mv(e: Emitter, a: ComplexVal, x: ComplexVal) -> ComplexVal:
 
 @lower_complex(aten.addmv.default)
 def addmv(e: Emitter, c: Any, a: ComplexVal, x: ComplexVal, *, beta: Any = 1, alpha: Any = 1) -> ComplexVal:
-    product = times(e, mv(e, a, x), *_operands(e, alpha))
+    return _scaled(e, c, mv(e, a, x), beta, alpha)
+
+
+def _scaled(e: Emitter, c: Any, product: ComplexVal, beta: Any, alpha: Any) -> ComplexVal:
+    product = times(e, product, *_operands(e, alpha))
     return product if beta == 0 else plus(e, product, times(e, *_operands(e, c, beta)))

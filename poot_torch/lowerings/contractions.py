@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from ..emitter import Declined, Emitter, Val, is_float, opmath
+from ..emitter import ComplexVal, Declined, Emitter, Val, is_float, opmath
 from . import lower
 
 aten = torch.ops.aten
+_MOST_INTEGER_STEPS = 1 << 18
 
 
 def _floats(*args: Val) -> None:
@@ -18,16 +19,31 @@ def _floats(*args: Val) -> None:
         raise Declined("matrix product of integers or of mixed dtypes")
 
 
-def sum_of_products(e: Emitter, a: Val, b: Val) -> Val | None:
-    """a [M, K] by b [K, N] of integers, where M or N is 1; None elsewhere."""
-    if is_float(a.dtype) or a.ndim != 2 or (a.shape[0] != 1 and b.shape[1] != 1):
+def few_steps(e: Emitter, a: Val | ComplexVal, b: Val | ComplexVal, most: int) -> bool:
+    """Whether a [M, K] by b [K, N] is bound by reading one of them, or has at most so many steps."""
+    if a.ndim != 2 or a.shape[0] == 1 or b.shape[1] == 1:
+        return a.ndim == 2
+    steps = e.numel([*a.shape, b.shape[1]])
+    return isinstance(steps, int) and steps <= most
+
+
+def products(e: Emitter, a: Val, b: Val) -> Val:
+    """[M, N, K], whose sums over K are those of a [M, K] by b [K, N]."""
+    return e.mul(e.unsqueeze(a, 1), e.unsqueeze(e.transpose(b, (1, 0)), 0))
+
+
+def _integers(e: Emitter, a: Val, b: Val) -> Val | None:
+    """The library has plain loops for them, which are not worth a call for small ones."""
+    if is_float(a.dtype) or not few_steps(e, a, b, _MOST_INTEGER_STEPS):
         return None
-    return e.reduce("sum", e.mul(e.unsqueeze(a, 1), e.unsqueeze(e.transpose(b, (1, 0)), 0)), [2], False)
+    return e.reduce("sum", products(e, a, b), [2], False)
 
 
 @lower(aten.mm.default, aten.bmm.default)
 def matmul(e: Emitter, a: Val, b: Val) -> Val:
-    product = sum_of_products(e, a, b)
+    if any(d == 0 for d in e.out_shape):
+        return e.full(0, e.out_shape, a.dtype)
+    product = _integers(e, a, b)
     if product is not None:
         return product
     _floats(a, b)
@@ -36,6 +52,11 @@ def matmul(e: Emitter, a: Val, b: Val) -> Val:
 
 @lower(aten.addmm.default, aten.baddbmm.default)
 def addmm(e: Emitter, c: Val, a: Val, b: Val, *, beta: Any = 1, alpha: Any = 1) -> Val:
+    if any(d == 0 for d in e.out_shape):
+        return e.full(0, e.out_shape, c.dtype)
+    product = _integers(e, a, b)
+    if product is not None:
+        return _scaled(e, c, product, beta, alpha)
     _floats(c, a, b)
     if not isinstance(alpha, (int, float)) or not isinstance(beta, (int, float)):
         return _scaled_apart(e, c, e.emit("matmul", a, b), beta, alpha)
@@ -54,7 +75,13 @@ def _scaled_apart(e: Emitter, c: Val, product: Val, beta: Any, alpha: Any) -> Va
     """With factors that are known when the graph runs. What is narrower than f32 would round once more than eager."""
     if opmath(c.dtype) != c.dtype:
         raise Declined("a product with a symbolic factor")
-    return e.add(e.mul(product, alpha), e.mul(c, beta))
+    return _scaled(e, c, product, beta, alpha)
+
+
+def _scaled(e: Emitter, c: Val, product: Val, beta: Any, alpha: Any) -> Val:
+    """c counts for nothing where its factor is zero."""
+    product = e.mul(product, alpha)
+    return e.broadcast(product if beta == 0 else e.add(product, e.mul(c, beta)), product.shape)
 
 
 @lower(aten.mv.default)
@@ -68,8 +95,7 @@ def mv(e: Emitter, a: Val, x: Val) -> Val:
 @lower(aten.addmv.default)
 def addmv(e: Emitter, c: Val, a: Val, x: Val, *, beta: Any = 1, alpha: Any = 1) -> Val:
     if not is_float(c.dtype):
-        product = e.mul(mv(e, a, x), alpha)
-        return product if beta == 0 else e.add(product, e.mul(c, beta))
+        return _scaled(e, c, mv(e, a, x), beta, alpha)
     column = e.unsqueeze(c, 1) if c.ndim else c
     return e.reshape(addmm(e, column, a, e.unsqueeze(x, 1), beta=beta, alpha=alpha), e.out_shape)
 

@@ -116,10 +116,13 @@ def test_products_of_integers_with_a_vector(dtype, shape):
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64, torch.complex64])
 def test_products_of_thin_matrices(dtype):
-    row, column, matrix = ((random(*s) * 9).to(dtype) for s in ((1, 40), (40, 1), (30, 40)))
+    scale = 1 if dtype.is_complex else 9
+    row, column, matrix = ((random(*s) * scale).to(dtype) for s in ((1, 40), (40, 1), (30, 40)))
 
     def fn(row, column, matrix):
-        return row @ column, torch.tensordot(row, column, 1), column.t() @ row.t()
+        c, few = matrix[:, :1], matrix[:7, :9]
+        added = torch.addmm(c, matrix, column, beta=2, alpha=3), torch.addmm(few, few, few.t() @ few, beta=0)
+        return row @ column, torch.tensordot(row, column, 1), column.t() @ row.t(), few @ few.t(), *added
 
     check(fn, row, column, matrix, judge=False, peer=False)
     assert poot_torch.last_report().totals()["classes"]["library"] == 0
