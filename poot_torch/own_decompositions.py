@@ -229,35 +229,20 @@ def cdist_backward(grad: Tensor, a: Tensor, b: Tensor, p: float, distance: Tenso
     return each.sum(-2)
 
 
-# ---- activations and losses. Eager's kernels round once where a product is added.
+# ---- activations and losses
 
 
-def _one_plus(a: Tensor, b: Tensor, sign: int = 1) -> Tensor:
-    """1 + sign * a * b in one rounding."""
-    return torch.addcmul(torch.ones((), dtype=a.dtype, device=a.device), a, b, value=sign)
+def _complex_only(name: str) -> Callable[[Tensor, Tensor], Tensor]:
+    """Other types have a lowering."""
+
+    def decompose(grad: Tensor, y: Tensor) -> Tensor:
+        return getattr(torch._decomp.decompositions, name)(grad, y) if y.is_complex() else NotImplemented
+
+    return decompose
 
 
-@_own(aten.tanh_backward.default)
-def tanh_backward(grad: Tensor, y: Tensor) -> Tensor:
-    if y.is_complex():
-        return torch._decomp.decompositions.tanh_backward(grad, y)
-    wide = y.to(opmath(y.dtype))
-    return (grad.to(wide.dtype) * _one_plus(wide, wide, -1)).to(y.dtype)
-
-
-@_own(aten.sigmoid_backward.default)
-def sigmoid_backward(grad: Tensor, y: Tensor) -> Tensor:
-    if y.is_complex():
-        return torch._decomp.decompositions.sigmoid_backward(grad, y)
-    wide = y.to(opmath(y.dtype))
-    return (grad.to(wide.dtype) * (1 - wide) * wide).to(y.dtype)
-
-
-@_own(aten.silu_backward.default)
-def silu_backward(grad: Tensor, x: Tensor) -> Tensor:
-    wide = x.to(opmath(x.dtype))
-    share = wide.sigmoid()
-    return (grad.to(wide.dtype) * share * _one_plus(wide, 1 - share)).to(x.dtype)
+for _name in ("tanh_backward", "sigmoid_backward"):
+    _own(getattr(aten, _name).default)(_complex_only(_name))
 
 
 @_own(aten.hardshrink_backward.default, aten.softshrink_backward.default)

@@ -14,6 +14,7 @@ from torch._prims_common import is_contiguous_or_false, is_non_overlapping_and_d
 
 from ..emitter import Emitter, Val, is_float, opmath
 from . import lower
+from .elementary import sigmoid
 from .predicates import clamp
 from .special import vector_erf
 
@@ -164,3 +165,40 @@ def softplus(e: Emitter, x: Val, beta: Any = 1, threshold: Any = 20) -> Val:
 @in_opmath(aten.mish.default)
 def mish(e: Emitter, x: Val) -> Val:
     return e.mul(x, e.emit("tanh", e.emit("log1p", e.emit("exp", x))))
+
+
+# ---- gradients: eager's kernels round once where a product is added. Whole operators, so that the partitioner computes
+# their operands again rather than keep what is between
+
+
+def _gradient(overload: Any) -> Callable[[Callable[..., Val]], None]:
+    """Registers a formula over the incoming gradient and an operand in opmath; the result is rounded once."""
+
+    def register(formula: Callable[..., Val]) -> None:
+        def fn(e: Emitter, grad: Val, y: Val) -> Val:
+            wide = opmath(e.out_dtype)
+            return e.cast(formula(e, e.cast(grad, wide), e.cast(y, wide)), e.out_dtype)
+
+        lower(overload)(fn)
+
+    return register
+
+
+def _one(e: Emitter, like: Val) -> Val:
+    return e.full(1.0, (), like.dtype)
+
+
+@_gradient(aten.tanh_backward.default)
+def _tanh_backward(e: Emitter, grad: Val, y: Val) -> Val:
+    return e.mul(grad, e.emit("fma", e.emit("neg", y), y, _one(e, y)))
+
+
+@_gradient(aten.sigmoid_backward.default)
+def _sigmoid_backward(e: Emitter, grad: Val, y: Val) -> Val:
+    return e.mul(e.mul(grad, e.sub(_one(e, y), y)), y)
+
+
+@_gradient(aten.silu_backward.default)
+def _silu_backward(e: Emitter, grad: Val, x: Val) -> Val:
+    share = sigmoid(e, x)
+    return e.mul(e.mul(grad, share), e.emit("fma", x, e.sub(_one(e, x), share), _one(e, x)))
