@@ -4,9 +4,8 @@
 //   broadcast(broadcast x) = broadcast x   slice(slice x), both of step 1 on one axis = slice x
 //   a transpose that moves only unit axes, or a broadcast that only adds them, is a reshape
 //   the same shape again, a whole slice, no flipped axes, pad by nothing, concat of one: x
-//   a maximum, minimum, any or all over unit axes: x, reshaped
-//
-// A sum over unit axes stays: 0 + -0.0 is 0.0.
+//   a maximum, minimum, product, any or all over unit axes: x, reshaped
+//   a sum over unit axes: 0 + x, since 0 + -0.0 is 0.0; of integers x
 #include <algorithm>
 
 #include "passes/canonicalize.h"
@@ -67,9 +66,22 @@ Rewrite reduce(CanonicalSweep& sweep, ir::Eqn& eqn) {
   const auto& axes = eqn.attr<std::vector<int64_t>>("axes");
   const bool unit = std::all_of(axes.begin(), axes.end(),
                                 [&](int64_t a) { return in[static_cast<size_t>(a)].is_const(1); });
-  const bool moves_bits = eqn.info().rounding == ir::Rounding::Exact;
-  if (!unit || !moves_bits) return Rewrite::none();
-  return becomes_reshape(sweep, eqn);
+  const DType dtype = sweep.dtype(eqn.inputs[0]);
+  if (!unit || is_complex(dtype) || sweep.edit.type(eqn.outs[0]).dtype != dtype)
+    return Rewrite::none();
+  if (eqn.op != OpCode::reduce_sum || !is_float(dtype)) return becomes_reshape(sweep, eqn);
+  const Shape& out = sweep.edit.type(eqn.outs[0]).shape;
+  ir::Operand x = eqn.inputs[0];
+  if (in != out) {
+    ir::Eqn view = sweep.edit.make(OpCode::reshape, {x}, {ir::Attr(out), ir::Attr()});
+    view.origins = eqn.origins;
+    x = view.outs[0];
+    sweep.emit(std::move(view));
+  }
+  eqn.op = OpCode::add;
+  eqn.attrs = {};
+  eqn.inputs = {x, ir::Scalar::of(dtype, 0.0)};
+  return Rewrite::in_place();
 }
 
 }  // namespace

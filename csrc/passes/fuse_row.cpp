@@ -44,8 +44,8 @@ class RowFusion {
       else if (ir::is_pointwise(kind))
         place_pointwise(e);
     }
-    for (RegionIndex r = 0; r < partition_.region_count(); ++r)
-      if (!partition_.region(r).merged_away && !worth_keeping(r)) partition_.drop(r);
+    while (drop_one()) {
+    }
     dissolve_copied();
     return partition_.commit(
         graph_, ir::OpCode::fused_row,
@@ -281,6 +281,13 @@ class RowFusion {
       for (const RegionIndex r : readers.regions) everywhere = everywhere && partition_.holds(r, e);
       if (everywhere) partition_.dissolve(e);
     }
+  }
+
+  // A region may rely on the place of another that is not worth keeping either.
+  bool drop_one() {
+    for (RegionIndex r = 0; r < partition_.region_count(); ++r)
+      if (!partition_.region(r).merged_away && !worth_keeping(r) && partition_.drop(r)) return true;
+    return false;
   }
 
   bool worth_keeping(RegionIndex r) const {
