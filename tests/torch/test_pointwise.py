@@ -14,8 +14,10 @@ def spread(dtype, shape=(6, 37), scale=3.0, seed=0):
 
 
 @torch.no_grad()
-def test_formulas_have_eagers_bits():
+def test_formulas_have_eagers_bits(device):
     """Where eager's vectors compute them from exponentials of their own, or round a product and a sum once."""
+    if device != "cpu":
+        pytest.skip("eager's kernels of a GPU have exponentials of their own")
     aten = torch.ops.aten
 
     def fn(x, y, g, h):

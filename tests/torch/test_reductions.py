@@ -18,7 +18,10 @@ pytestmark = pytest.mark.usefixtures("inference")
 @pytest.mark.parametrize(
     "shape", [(17, 64), (300, 768), (4096, 128), (2100, 192), (1001, 10), (900, 20), (8, 128, 256)]
 )
-def test_sums_across_memory_are_eagers_to_the_bit(shape):
+def test_sums_across_memory_are_eagers_to_the_bit(shape, device):
+    if device != "cpu":
+        pytest.skip("eager's kernels of a GPU add in another order")
+
     def fn(x):
         return x.sum(0), x.sum(tuple(range(x.ndim - 1))), x.mean(0)
 
