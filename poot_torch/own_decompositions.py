@@ -132,6 +132,15 @@ def replication_pad_backward(grad: Tensor, x: Tensor, padding: Sequence[int]) ->
 # ---- norms
 
 
+@_own(aten._softmax_backward_data.default)
+def softmax_backward(grad: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    """Rounded as eager's kernels of the device do: PyTorch's decomposition has the order of a GPU's."""
+    wide, result = grad.to(opmath(grad.dtype)), output.to(opmath(output.dtype))
+    total = (wide * result).sum(dim, keepdim=True)
+    of_x = (wide - total) * result if grad.device.type == "cpu" else wide * result - result * total
+    return of_x.to(input_dtype).contiguous()
+
+
 @_own(aten.native_layer_norm_backward.default)
 def layer_norm_backward(*args: Any) -> tuple[Tensor | None, ...]:
     """The gradient of x is contiguous, as eager's, whatever that of the result is."""

@@ -122,3 +122,16 @@ def test_cross_entropy_keeps_its_operand_and_numbers_of_rows():
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
         torch.compile(F.cross_entropy, backend="poot", options={"strict": True})(x, target).backward()
     assert {t.data_ptr() for t in kept if t.numel() > 64} <= {x.data_ptr()}
+
+
+@pytest.mark.parametrize("columns", (16, 33))
+def test_softmax_backward_has_eagers_bits(columns, device):
+    if device != "cpu":
+        pytest.skip("a GPU's kernels sum rows in another order")
+
+    def fn(grad, out):
+        return torch.ops.aten._softmax_backward_data(grad, out, -1, torch.float32)
+
+    grad, out = random(5, columns, grad=False), random(5, columns, grad=False, seed=1).softmax(-1)
+    with torch.no_grad():
+        assert torch.equal(check(fn, grad, out, peer=False, judge=False), fn(grad, out))
