@@ -5,7 +5,7 @@
 
 KIND: poot and inductor (cold), "poot again" (a second process on poot's cache, whose worker is out of reach: nothing
 can be compiled in it) and aot_eager. Several processes get ready at once; first calls are made one at a time. Second
-processes and aot_eager make STARTS each, in turns, and their seconds are the means. The first of all are aot_eager's,
+processes and aot_eager make STARTS each, in turns, and their seconds are the medians. The first of all are aot_eager's,
 which bring the files of the libraries into memory. The cold processes go on to measure a steady call's memory beside
 the model and its arguments:
 
@@ -141,13 +141,13 @@ def cache_variables(caches: pathlib.Path, name: str) -> dict[str, str]:
 
 
 def row_of(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """A model's figures: of each kind's starts the mean, and all of them."""
+    """A model's figures: of each kind's starts the median, and all of them."""
     out: dict[str, Any] = {}
     failed = {kind: r["failed"] for kind, starts in found.items() for r in starts if "failed" in r}
     if failed:
         out["failed"] = failed
     all_seconds = {kind: [r["seconds"] for r in starts if "seconds" in r] for kind, starts in found.items()}
-    seconds = out["seconds"] = {kind: statistics.fmean(all_) for kind, all_ in all_seconds.items() if all_}
+    seconds = out["seconds"] = {kind: statistics.median(all_) for kind, all_ in all_seconds.items() if all_}
     for kind, peer in (COLD, WARM):
         if {kind, peer} <= seconds.keys():
             out[f"{kind}/{peer}"] = seconds[kind] / seconds[peer]

@@ -26,8 +26,8 @@ def norm(x, w):
 
 
 def operands():
-    """Of f64, whose products are the library's."""
-    return torch.randn(64, 256).double(), torch.randn(256, 128).double()
+    """Products of batches are the library's."""
+    return torch.randn(2, 64, 256), torch.randn(2, 256, 128)
 
 
 def names_of(call):
@@ -43,7 +43,7 @@ def test_ranges_name_kernels_nodes_and_lines():
     names = names_of(lambda: f(x, w))
     (first,) = [n for n in names if "relu(x + 1)" in n]
     assert first.startswith("poot::fused_") and "[add" in first and "test_profile.py:" in first
-    assert any(n.startswith("poot::mm") and "y @ w" in n for n in names)
+    assert any(n.startswith("poot::bmm") and "y @ w" in n for n in names)
     assert any("softmax" in n for n in names)
     assert not any(re.search(r" #\d+$", n) for n in names), "numbers are of poot_torch.profile alone"
 
@@ -84,14 +84,14 @@ def test_profile_of_a_function(tmp_path):
     x, w = operands()
     profile = poot_torch.profile(norm, strict=True)(x, w)
     rows = {r.name: r for r in profile.rows}
-    assert rows["mm"].kind == "library" and rows["mm"].bytes == 8 * (64 * 256 + 256 * 128 + 64 * 128)
+    assert rows["bmm"].kind == "library" and rows["bmm"].bytes == 2 * 4 * (64 * 256 + 256 * 128 + 64 * 128)
     (first,) = [r for r in profile.rows if any("relu(x + 1)" in s for s in r.sources)]
-    assert first.kind == "generated" and first.launches == 1 and first.bytes == 2 * 8 * 64 * 256
+    assert first.kind == "generated" and first.launches == 1 and first.bytes == 2 * 2 * 4 * 64 * 256
     assert all(r.seconds > 0 and profile.share(r) > 0 for r in profile.rows)
     assert profile.rows == sorted(profile.rows, key=lambda r: -r.seconds)
     assert profile.seconds == sum(r.seconds for r in profile.rows) < 1
     text = str(profile)
-    assert "relu(x + 1)" in text and "mm (library)" in text and "GB/s" in text
+    assert "relu(x + 1)" in text and "bmm (library)" in text and "GB/s" in text
     profile.save(tmp_path / "p.json")
     assert json.loads((tmp_path / "p.json").read_text())["rows"][0]["name"] == profile.rows[0].name
 
@@ -105,13 +105,13 @@ def test_an_embeddings_table_counts_by_the_rows_that_are_read():
 
 def test_gradients_are_in_the_table():
     with torch.enable_grad():
-        w = torch.randn(64, 64, dtype=torch.float64, requires_grad=True)
+        w = torch.randn(2, 64, 64, requires_grad=True)
 
         def step(x):
             (torch.tanh(x @ w) ** 2).sum().backward()
             w.grad = None
 
-        profile = poot_torch.profile(step)(torch.randn(32, 64).double())
+        profile = poot_torch.profile(step)(torch.randn(2, 32, 64))
     assert sum(r.launches for r in profile.rows if r.kind == "library") >= 2
 
 
