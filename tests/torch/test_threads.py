@@ -73,7 +73,7 @@ def test_eight_threads_call_one_module_and_compile_others():
     shared = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32))
     compiled = torch.compile(shared, backend=poot)
     x = torch.randn(4, 16)
-    want = compiled(x)
+    right = compiled(x), shared(x)  # Dynamo runs a call in eager at times, while another thread compiles
     wrong, errors = [], []
 
     def work(number):
@@ -82,7 +82,8 @@ def test_eight_threads_call_one_module_and_compile_others():
                 own = torch.nn.Sequential(torch.nn.Linear(16, 8 + number), torch.nn.Softmax(-1))
                 mine = torch.compile(own, backend=poot)
                 for i in range(20):
-                    if not torch.equal(compiled(x), want):
+                    got = compiled(x)
+                    if not any(torch.equal(got, r) for r in right):
                         wrong.append((number, i))
                     if i % 5 == 0:
                         torch.testing.assert_close(mine(x), own(x))
