@@ -44,7 +44,7 @@ class RowFusion {
       else if (ir::is_pointwise(kind))
         place_pointwise(e);
     }
-    while (drop_one()) {
+    while (drop_some()) {
     }
     dissolve_copied();
     return partition_.commit(
@@ -283,11 +283,13 @@ class RowFusion {
     }
   }
 
-  // A region may rely on the place of another that is not worth keeping either.
-  bool drop_one() {
+  // A region may rely on the place of another that is not worth keeping either: one more sweep.
+  bool drop_some() {
+    bool dropped = false;
     for (RegionIndex r = 0; r < partition_.region_count(); ++r)
-      if (!partition_.region(r).merged_away && !worth_keeping(r) && partition_.drop(r)) return true;
-    return false;
+      if (!partition_.region(r).merged_away && !worth_keeping(r))
+        dropped = partition_.drop(r) || dropped;
+    return dropped;
   }
 
   bool worth_keeping(RegionIndex r) const {
