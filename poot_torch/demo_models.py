@@ -1,7 +1,8 @@
 """The demo's models: transformers architectures from their configs, with random weights.
 
 Each case builds an `Instance`: a callable that takes tensors only, its arguments, and `reset()`, which puts
-mutable state (a static key-value cache) back so that every call computes the same step.
+mutable state (a static key-value cache) back so that every call computes the same step. Of a model in training the
+callable gives the loss, and a step is the loss with the gradients of `parameters`.
 """
 
 from __future__ import annotations
@@ -20,10 +21,24 @@ class Instance:
     fn: Callable[..., torch.Tensor]
     args: tuple[torch.Tensor, ...]
     reset: Callable[[], None] = lambda: None
+    parameters: tuple[torch.nn.Parameter, ...] = ()
 
     def __call__(self) -> torch.Tensor:
         self.reset()
         return self.fn(*self.args)
+
+    def step(self, fn: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+        """One step by `fn`, which is the instance's own or compiled from it: `fn` itself, or in training a function
+        of the same arguments that returns (loss, *gradients), whatever the grad mode around it."""
+        if not self.parameters:
+            return fn
+
+        def forward_and_backward(*args: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            with torch.enable_grad():
+                loss = fn(*args)
+                return loss.detach(), *torch.autograd.grad(loss, self.parameters)
+
+        return forward_and_backward
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,13 +149,26 @@ def resnet(v: Variant, shape: Shape) -> Instance:
     return Instance(lambda x: model(pixel_values=x).logits, (v.pixels(shape["batch"], shape["size"]),))
 
 
-def gpt2(v: Variant, shape: Shape) -> Instance:
+def _gpt2(v: Variant, shape: Shape) -> tuple[Any, torch.Tensor]:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(bos_token_id=0, eos_token_id=0, **shape["config"])
-    model = v.model(GPT2LMHeadModel, config)
-    tokens = v.tokens(config.vocab_size, shape["batch"], shape["tokens"])
+    return v.model(GPT2LMHeadModel, config), v.tokens(config.vocab_size, shape["batch"], shape["tokens"])
+
+
+def gpt2(v: Variant, shape: Shape) -> Instance:
+    model, tokens = _gpt2(v, shape)
     return Instance(lambda ids: model(input_ids=ids, use_cache=False).logits, (tokens,))
+
+
+def gpt2_training(v: Variant, shape: Shape) -> Instance:
+    """Without dropout, so that every backend computes the same step."""
+    model, tokens = _gpt2(v, shape)
+    return Instance(
+        lambda ids: model(input_ids=ids, labels=ids, use_cache=False).loss,
+        (tokens,),
+        parameters=tuple(model.parameters()),
+    )
 
 
 def _llama_config(vocab: int, hidden: int, inner: int, layers: int, heads: int, kv_heads: int) -> dict[str, Any]:
@@ -252,6 +280,20 @@ GPU_CASES = (
             "labels": 1000,
             "batch": 32,
             "size": 224,
+        },
+    ),
+    Case(
+        "gpt2-training-8",
+        gpt2_training,
+        {
+            "config": {"vocab_size": 50257, "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024},
+            "batch": 8,
+            "tokens": 1024,
+        },
+        {
+            "config": {"vocab_size": 64, "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 256},
+            "batch": 2,
+            "tokens": 6,
         },
     ),
 )

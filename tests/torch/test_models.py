@@ -59,6 +59,25 @@ def test_strict_model(name, dtype):
     assert not [k for k in torch._dynamo.utils.counters["poot"] if "fallback" in k]
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_strict_training_step(dtype):
+    """The loss and each parameter's gradient."""
+    case, dtype = demo_models.case("gpt2-training-8"), DTYPES[dtype]
+    torch._dynamo.reset()
+
+    def step(wide, of=lambda fn: fn):
+        instance = case.build(dtype, 0, wide, tiny=True)
+        return instance.step(of(instance.fn))(*instance.args)
+
+    reference, eager = step(True), step(False)
+    value = step(False, lambda fn: torch.compile(fn, backend="poot", options={"strict": True}))
+    assert len(value) == len(eager) == len(reference) == 17
+    for r, e, v in zip(reference, eager, value, strict=True):
+        assert v.dtype == e.dtype and v.shape == e.shape and v.stride() == e.stride()
+        poot_error, eager_error = error_against(r, v), error_against(r, e)
+        assert poot_error.rms <= max(1.5 * eager_error.rms, 2 * torch.finfo(dtype).eps * eager_error.scale)
+
+
 def test_decode_writes_the_cache_as_eager_does():
     """The static cache after several steps equals eager's, position counter included."""
     case = demo_models.case("llama-decode")
