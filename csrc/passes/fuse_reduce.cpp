@@ -100,22 +100,26 @@ class ReduceFusion {
     }
   }
 
-  // Arithmetic on a region's totals, which has their shape, joins it.
+  // Arithmetic on a region's totals, which has their shape, joins it: the last one that it can.
   void follow(uint32_t e) {
     const ir::Eqn& eqn = partition_.eqn(e);
     if (!ir::is_pointwise(eqn.info().kind) || !fusion_.fusible(e)) return;
-    RegionIndex into = kNoRegion;
+    std::vector<RegionIndex> makers;
     for (const ir::Operand& o : eqn.inputs) {
       if (!ir::is_value(o)) continue;
       const int32_t d = graph_.def(std::get<ir::ValueId>(o));
       if (d < 0 || partition_.home(static_cast<uint32_t>(d)) == kNoRegion) continue;
-      const RegionIndex r = partition_.home(static_cast<uint32_t>(d));
-      if (into != kNoRegion && into != r) return;
       if (graph_.type(o).shape != fusion_.type(e).shape) return;
-      into = r;
+      makers.push_back(partition_.home(static_cast<uint32_t>(d)));
     }
-    if (into == kNoRegion || partition_.refuses(into, e)) return;
-    partition_.join(into, e);
+    std::sort(makers.begin(), makers.end(), [&](RegionIndex a, RegionIndex b) {
+      return partition_.region(a).place > partition_.region(b).place;
+    });
+    for (const RegionIndex r : makers) {
+      if (partition_.refuses(r, e)) continue;
+      partition_.join(r, e);
+      return;
+    }
   }
 
   ir::Graph& graph_;

@@ -46,6 +46,7 @@ class RowFusion {
     }
     while (drop_some()) {
     }
+    take_freed();
     dissolve_copied();
     return partition_.commit(
         graph_, ir::OpCode::fused_row,
@@ -222,7 +223,9 @@ class RowFusion {
     return take_small(r, e, reader);
   }
 
-  static bool is_lookup(const ir::Eqn& eqn) { return eqn.op == ir::OpCode::gather; }
+  static bool is_lookup(const ir::Eqn& eqn) {
+    return eqn.op == ir::OpCode::gather || eqn.op == ir::OpCode::take;
+  }
 
   // Whether each element of e is read within its own row.
   bool beside_rows(const RowShape& row, uint32_t e, uint32_t reader) const {
@@ -286,10 +289,33 @@ class RowFusion {
   // A region may rely on the place of another that is not worth keeping either: one more sweep.
   bool drop_some() {
     bool dropped = false;
-    for (RegionIndex r = 0; r < partition_.region_count(); ++r)
-      if (!partition_.region(r).merged_away && !worth_keeping(r))
-        dropped = partition_.drop(r) || dropped;
+    for (RegionIndex r = 0; r < partition_.region_count(); ++r) {
+      if (partition_.region(r).merged_away || worth_keeping(r)) continue;
+      const std::vector<uint32_t> members = partition_.region(r).members;
+      if (!partition_.drop(r)) continue;
+      freed_.insert(freed_.end(), members.begin(), members.end());
+      dropped = true;
+    }
     return dropped;
+  }
+
+  // What kept regions read and dropped ones held.
+  void take_freed() {
+    if (freed_.empty()) return;
+    std::sort(freed_.begin(), freed_.end());
+    for (RegionIndex r = 0; r < partition_.region_count(); ++r) {
+      std::vector<uint32_t> held = partition_.region(r).members;
+      const std::vector<uint32_t>& copies = partition_.region(r).copies;
+      held.insert(held.end(), copies.begin(), copies.end());
+      for (const uint32_t e : held) {
+        const auto& inputs = partition_.eqn(e).inputs;
+        const bool reads = std::any_of(inputs.begin(), inputs.end(), [&](const ir::Operand& o) {
+          return def(o) >= 0 && std::binary_search(freed_.begin(), freed_.end(),
+                                                   static_cast<uint32_t>(def(o)));
+        });
+        if (reads) take_producers(r, e);
+      }
+    }
   }
 
   bool worth_keeping(RegionIndex r) const {
@@ -317,7 +343,8 @@ class RowFusion {
   ir::Graph& graph_;
   PassContext& context_;
   Partition partition_;
-  std::vector<RowShape> rows_;  // by region
+  std::vector<RowShape> rows_;   // by region
+  std::vector<uint32_t> freed_;  // members of dropped regions
 };
 
 }  // namespace

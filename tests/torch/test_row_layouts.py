@@ -72,6 +72,18 @@ def test_cross_entropy_and_its_gradient(columns, dtype, across):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("columns", [17, 512, 70000])
+def test_labels_pick_from_their_rows(columns, dtype):
+    """Ignored ones in between; one outside the row is refused, as by the gather that PyTorch makes of the loss."""
+    x, target = torch.randn(30, columns).to(dtype), torch.randint(0, columns, (30,))
+    target[::7] = -100
+    check(lambda x, t: (F.cross_entropy(x, t), F.cross_entropy(x, t, reduction="none")), x, target)
+    target[5] = columns
+    with pytest.raises(RuntimeError, match="index out of range"):
+        torch.compile(F.cross_entropy, backend="poot")(x, target)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("columns", [2, 6, 34, 64])
 def test_rotated_pairs_of_transposed_heads(columns, dtype):
     def rotated(x, cos, sin):
