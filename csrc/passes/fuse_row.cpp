@@ -310,8 +310,8 @@ class RowFusion {
       for (const uint32_t e : held) {
         const auto& inputs = partition_.eqn(e).inputs;
         const bool reads = std::any_of(inputs.begin(), inputs.end(), [&](const ir::Operand& o) {
-          return def(o) >= 0 && std::binary_search(freed_.begin(), freed_.end(),
-                                                   static_cast<uint32_t>(def(o)));
+          return def(o) >= 0 &&
+                 std::binary_search(freed_.begin(), freed_.end(), static_cast<uint32_t>(def(o)));
         });
         if (reads) take_producers(r, e);
       }
