@@ -131,7 +131,7 @@ PackedWeights::Packed PackedWeights::packed(
     kept.shift = shift.clone();
     weight =
         at::mul(weight.to(scale.scalar_type()), scale.view({-1, 1, 1, 1})).to(weight.scalar_type());
-    kept.bias = shift.to(weight.scalar_type());
+    kept.bias = kept.shift.to(weight.scalar_type());  // of the copy: `to` may return its operand
   }
   kept.weight = pack(weight);
   return kept;

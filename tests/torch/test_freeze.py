@@ -22,9 +22,9 @@ class Block(torch.nn.Module):
         return self.second(F.relu(self.norm(self.first(x))))
 
 
-def frozen(module):
+def frozen(module, **options):
     torch._dynamo.reset()
-    return torch.compile(module, backend="poot", options={"freeze": True, "strict": True})
+    return torch.compile(module, backend="poot", options={"freeze": True, "strict": True, **options})
 
 
 def kernels():
@@ -110,6 +110,20 @@ def test_norms_residuals_and_cuts_go_into_the_convolution(dtype):
         module.norms[1].running_var.mul_(3)  # noticed by the scale's values
         module.second.weight.mul_(2)
     assert kernels().count("convolution_packed") == 4
+
+
+@pytest.mark.parametrize("size", [15, 32, 64])
+def test_what_is_packed_is_none_of_a_calls_memory(size):
+    torch.manual_seed(0)
+    module = Residual().eval()
+    fn = frozen(module, output_pool=False)
+    x = torch.randn(2, 8, size, size + 2)
+    want = module(x)
+    sizes = [*range(16, 1 << 16, 256), *range(1 << 16, 1 << 20, 1 << 16)]
+    kept = []
+    for _ in range(3):
+        torch.testing.assert_close(fn(x), want)
+        kept.extend(torch.full((n,), torch.nan) for n in sizes)  # where the call's memory was
 
 
 def test_a_norm_in_training_stays_outside():
