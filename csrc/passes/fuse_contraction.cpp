@@ -185,8 +185,7 @@ class ContractionFusion {
       if (partition_.holds(r, d) || partition_.home(d) != kNoRegion) return;
       if (partition_.refuses_copy(r, d)) return;
       partition_.copy(r, d);
-      const Readers left = partition_.readers(d);
-      if (!left.outside) partition_.dissolve(d);
+      partition_.dissolve_if_held(d);
     }
   }
 
@@ -259,8 +258,7 @@ class ContractionFusion {
       return decline(e, refusal);
     }
     partition_.join(into, e);
-    for (const uint32_t v : views)
-      if (!partition_.readers(v).outside) partition_.dissolve(v);
+    for (const uint32_t v : views) partition_.dissolve_if_held(v);
   }
 
   void decline(uint32_t e, std::string reason) {

@@ -277,13 +277,8 @@ class RowFusion {
 
   // What was copied before its last reader joined has no reader outside now.
   void dissolve_copied() {
-    for (auto e = static_cast<uint32_t>(graph_.eqns().size()); e-- > 0;) {
-      if (!partition_.copied(e) || partition_.dissolved(e)) continue;
-      const Readers readers = partition_.readers(e);
-      bool everywhere = !readers.outside;
-      for (const RegionIndex r : readers.regions) everywhere = everywhere && partition_.holds(r, e);
-      if (everywhere) partition_.dissolve(e);
-    }
+    for (auto e = static_cast<uint32_t>(graph_.eqns().size()); e-- > 0;)
+      if (partition_.copied(e) && !partition_.dissolved(e)) partition_.dissolve_if_held(e);
   }
 
   // A region may rely on the place of another that is not worth keeping either: one more sweep.

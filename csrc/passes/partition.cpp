@@ -204,6 +204,12 @@ void Partition::uncopy(RegionIndex r, uint32_t e) {
   read_afresh(r);
 }
 
+void Partition::dissolve_if_held(uint32_t e) {
+  const Readers who = readers(e);
+  if (!who.outside && std::ranges::all_of(who.regions, [&](RegionIndex r) { return holds(r, e); }))
+    dissolve(e);
+}
+
 void Partition::read_afresh(RegionIndex r) {
   std::vector<ir::ValueId> reads;
   for (const auto* list : {&regions_[r].members, &regions_[r].copies})

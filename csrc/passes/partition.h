@@ -66,6 +66,8 @@ class Partition {
   void uncopy(RegionIndex r, uint32_t e);
   // e is only evaluated as a copy from now on.
   void dissolve(uint32_t e) { dissolved_[e] = true; }
+  // Dissolves e if all that reads it is in regions that hold it.
+  void dissolve_if_held(uint32_t e);
   bool copied(uint32_t e) const { return !copied_to_[e].empty(); }
   bool dissolved(uint32_t e) const { return dissolved_[e]; }
   const char* refuses_merge(RegionIndex a, RegionIndex b) const;
