@@ -100,6 +100,32 @@ TEST(LowerCpuRows, PrefetchInASinglePass) {
   }
 }
 
+// The even and the odd elements of pairs lie in the same lines, each of which is asked for once;
+// loads two lines apart ask for their own.
+TEST(LowerCpuRows, PrefetchOfALineOnce) {
+  constexpr int64_t kColumns = 256;
+  for (const auto& [second, asked] : {std::pair<int64_t, int>{1, 2}, {32, 4}}) {
+    TileBuilder b("pairs");
+    const BufferId x = b.buffer("x", kF32, false), out = b.buffer("out", kF32, true);
+    const Rows at = rows(b, Dim(kColumns), kColumns, 16);
+    const IndexId first = b.mul(at.at, b.cst(2));
+    const ValueId even = b.load(x, first, {at.r, at.c}),
+                  odd = b.load(x, b.add(first, b.cst(second)), {at.r, at.c});
+    b.store(out, at.at, b.pointwise(OpCode::mul, kF32, {even, odd}));
+    tile::Program p = b.finish();
+    p.grid[0] = 5000;
+    p.block_elems = 16 * kColumns;
+    const std::string text = codegen::lower_cpu(p, cpu_target()).str();
+    int found = 0, stores = 0;
+    for (size_t i = text.find("prefetch %x"); i != text.npos; i = text.find("prefetch %x", i + 1))
+      ++found;
+    for (size_t i = text.find("store %out"); i != text.npos; i = text.find("store %out", i + 1))
+      ++stores;
+    ASSERT_GT(stores, 0);
+    EXPECT_EQ(found, asked * stores) << text;
+  }
+}
+
 TEST(LowerCpuRows, Softmax) {
   for (int64_t n : kLengths) {
     if (n == 0) continue;

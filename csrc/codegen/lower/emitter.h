@@ -191,6 +191,7 @@ class Emitter {
   kir::ValueId load_shuffled(kir::ObjectId object, kir::Type t, const Access& a);
   Reg load(const tile::Inst& inst);
   void prefetch(const tile::Inst& inst, kir::ValueId at, int64_t n);
+  bool asked_before(const tile::Inst& inst, int64_t n);
   void ask_next_row();
   kir::ValueId read_vector(const tile::Inst& inst, const Guard& g, kir::Type t);
   void write_vector(const tile::Inst& inst, const Guard& g, kir::ValueId stored);
@@ -213,6 +214,13 @@ class Emitter {
   int64_t rows_ahead_ = 1, stream_bytes_ = 0, far_bytes_ = 0, passes_ = 0;
   const tile::Inst* asks_ = nullptr;
   std::vector<const tile::Inst*> next_loads_;
+  struct Asked {
+    tile::BufferId buffer;
+    std::vector<uint32_t> terms;   // of the index, without its constant
+    std::vector<kir::ValueId> at;  // coordinates of its axes
+    int64_t first = 0, n = 0;
+  };
+  std::vector<Asked> asked_;  // at the present position of the vector axis
   tile::ValueId loop_, cheap_;
   bool last_walk_ = false;
   std::unordered_map<uint32_t, KeptTile> kept_;

@@ -2,7 +2,6 @@
 // load or store at a scalar index; anything else is a gather or scatter; masked lanes touch no
 // memory.
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "codegen/lower/emitter.h"
@@ -42,69 +41,6 @@ Emitter::Access Emitter::access(tile::BufferId buffer, tile::IndexId i, bool vec
       std::min({bytes, uint64_t{alignment(buf)}, vector_.lanes * element, uint64_t{64}});
   return {Access::Contiguous, add(index(i, vector_.axis), vector_.base),
           align > element ? static_cast<uint32_t>(align) : 0};
-}
-
-namespace {
-
-// Factor of what `is` names in an expression.
-int64_t factor_of(const tile::Program& p, tile::IndexId i,
-                  const std::function<bool(const tile::IndexNode&)>& is) {
-  const tile::IndexNode& n = p.index.at(i.index);
-  switch (n.op) {
-    case tile::IndexOp::Coord:
-    case tile::IndexOp::Scalar:
-      return is(n);
-    case tile::IndexOp::Add:
-      return factor_of(p, n.a, is) + factor_of(p, n.b, is);
-    case tile::IndexOp::Mul: {
-      const tile::IndexNode& k = p.index.at(n.b.index);
-      return k.op == tile::IndexOp::Const ? k.value * factor_of(p, n.a, is) : 0;
-    }
-    default:
-      return 0;
-  }
-}
-
-// Factor of the coordinate of `row` or, where rows are blocks, of the block's number.
-int64_t row_factor(const TileFacts& facts, tile::IndexId i, tile::AxisId row) {
-  const bool one_row = facts.program().axes.at(row.index).capacity == 1;
-  return factor_of(facts.program(), i, [&](const tile::IndexNode& n) {
-    if (n.op == tile::IndexOp::Coord) return n.ref == row.index;
-    const tile::Inst* d = facts.def(tile::ValueId(n.ref));
-    return one_row && d != nullptr && d->op == tile::Op::block_id;
-  });
-}
-
-}  // namespace
-
-// Asks for the `n` elements that the load reads in another row, or some passes later of a loop.
-void Emitter::prefetch(const tile::Inst& inst, KValue at, int64_t n) {
-  const kir::ObjectId object(inst.buffer.index);
-  const int64_t bytes = byte_size(program().buffers.at(inst.buffer.index).dtype);
-  const auto ask = [&](int64_t further, bool far = false) {
-    for (int64_t e = 0; further != 0 && e < n; e += 64 / bytes)
-      b_.prefetch(object, add(at, i64(further + e)), far);
-  };
-  if (ahead_) ask(row_factor(facts_, inst.index, ahead_) * rows_ahead_);
-  if (stream_ && (facts_.deps(inst.index) & TileFacts::bit(stream_)) != 0) {
-    ask(stream_bytes_ / bytes);
-    ask(far_bytes_ / bytes, true);
-  }
-  if (loop_)
-    ask(passes_ * factor_of(program(), inst.index, [&](const tile::IndexNode& node) {
-          return node.op == tile::IndexOp::Scalar && node.ref == loop_.index;
-        }));
-}
-
-void Emitter::ask_next_row() {
-  for (const tile::Inst* load : next_loads_) {
-    const Access a = access(load->buffer, load->index, true);
-    if (a.kind != Access::Contiguous) continue;
-    const int64_t step = 64 / byte_size(program().buffers.at(load->buffer.index).dtype);
-    const int64_t next = row_factor(facts_, load->index, next_row_);
-    for (int64_t e = 0; next != 0 && e < lanes(); e += step)
-      b_.prefetch(kir::ObjectId(load->buffer.index), add(a.index, i64(next + e)), true);
-  }
 }
 
 // Memory of a device is allocated in large units, and its launch refuses a buffer that starts

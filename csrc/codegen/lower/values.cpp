@@ -63,6 +63,7 @@ void Emitter::unbind(tile::AxisId a) {
 
 void Emitter::bind_vector(const VectorAxis& v) {
   vector_ = v;
+  asked_.clear();
   if (v.lanes == 1) {  // a column of one element at a time is an ordinary scalar axis
     bind(v.axis, v.base);
     vector_ = {};
