@@ -13,11 +13,12 @@ import pathlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
-from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._functorch import partitioners
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from . import (
@@ -105,8 +106,19 @@ def _partition(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
     """Keeps nothing for the backward that its kernels compute again beside their other work, such as the tanh of a
     gelu: less memory than PyTorch's default takes, and less traffic."""
     _drop_detaches(joint.graph)
-    with torch._functorch.config.patch(ban_recompute_materialized_backward=False):
-        return min_cut_rematerialization_partition(joint, *args, **kwargs)
+    known = partitioners.get_default_op_list
+
+    def with_rows() -> partitioners.OpTypes:
+        types = known()
+        for ops in (types.recomputable_ops, types.fusible_ops):
+            ops.update((torch.ops.poot.row_sum, torch.ops.poot.row_log, torch.ops.aten.addcmul))
+        return types
+
+    with (
+        torch._functorch.config.patch(ban_recompute_materialized_backward=False),
+        mock.patch.object(partitioners, "get_default_op_list", with_rows),
+    ):
+        return partitioners.min_cut_rematerialization_partition(joint, *args, **kwargs)
 
 
 def _drop_detaches(graph: torch.fx.Graph) -> None:

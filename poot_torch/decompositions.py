@@ -56,7 +56,6 @@ _NAMES = (
     "softplus_backward",
     "native_dropout_backward",
     # normalisation backward
-    "_log_softmax_backward_data",
     "native_group_norm_backward",
     "_fused_rms_norm_backward",
     # views backward

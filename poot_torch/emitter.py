@@ -363,10 +363,16 @@ class Emitter:
 
     # ---- reductions
 
-    def reduce(self, op: str, x: Val, axes: Sequence[int], keepdim: bool) -> Val:
+    def reduce(self, op: str, x: Val, axes: Sequence[int], keepdim: bool, order: str | None = None) -> Val:
+        """`order` of a sum (csrc/ir/reduce_order.def): that of eager's kernel of f32 or f64 on a CPU."""
         if not axes:
             return x
-        return self.emit(f"reduce_{op}", x, axes=sorted(axes), keepdim=keepdim)
+        asked = {} if order is None else {"order": order}
+        return self.emit(f"reduce_{op}", x, axes=sorted(axes), keepdim=keepdim, **asked)
+
+    def cascaded(self, x: Val, axes: Sequence[int], keepdim: bool) -> Val:
+        """The sum of x as aten.sum adds it."""
+        return self.reduce("sum", x, axes, keepdim, "cascade" if x.dtype in (torch.float32, torch.float64) else None)
 
     def numel(self, shape: Sequence[Any]) -> Any:
         n: Any = 1
@@ -377,7 +383,7 @@ class Emitter:
     def mean(self, x: Val, axes: Sequence[int], keepdim: bool) -> Val:
         """Sum over axes divided by their size, in x's dtype."""
         count = self.numel([x.shape[a] for a in axes])
-        return self.div(self.reduce("sum", x, axes, keepdim), count)
+        return self.div(self.cascaded(x, axes, keepdim), count)
 
 
 def default_dtype(x: Any) -> torch.dtype:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .emitter import opmath
+from .row_operators import on_rows, row_sum
 
 aten = torch.ops.aten
 OWN: dict[Any, Callable[..., Any]] = {}
@@ -136,8 +137,19 @@ def replication_pad_backward(grad: Tensor, x: Tensor, padding: Sequence[int]) ->
 def softmax_backward(grad: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
     """Rounded as eager's kernels of the device do: PyTorch's decomposition has the order of a GPU's."""
     wide, result = grad.to(opmath(grad.dtype)), output.to(opmath(output.dtype))
-    total = (wide * result).sum(dim, keepdim=True)
+    product = wide * result
+    total = row_sum(product, "vector") if on_rows(grad, dim) else product.sum(dim, keepdim=True)
     of_x = (wide - total) * result if grad.device.type == "cpu" else wide * result - result * total
+    return of_x.to(input_dtype).contiguous()
+
+
+@_own(aten._log_softmax_backward_data.default)
+def log_softmax_backward(grad: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    """A row's product and difference are rounded once on the CPU."""
+    wide, result = grad.to(opmath(grad.dtype)), output.to(opmath(output.dtype))
+    total = row_sum(wide, "vector") if on_rows(grad, dim) else wide.sum(dim, keepdim=True)
+    on_cpu = grad.device.type == "cpu" and wide.dtype is torch.float32
+    of_x = torch.addcmul(wide, result.exp(), total, value=-1) if on_cpu else wide - result.exp() * total
     return of_x.to(input_dtype).contiguous()
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .emitter import opmath
+from .row_operators import on_rows, row_log, row_sum
 
 aten = torch.ops.aten
 
@@ -22,16 +23,23 @@ def _parted(x: Tensor, dim: int, half_to_float: bool, finish: Callable[[Tensor, 
         return NotImplemented
     wide = x.to(opmath(x.dtype))
     shifted = wide - wide.amax(-1, keepdim=True)
-    result = finish(shifted, shifted.exp().sum(-1, keepdim=True))
+    powers = shifted.exp()
+    result = finish(shifted, row_sum(powers, "vector") if on_rows(x, dim) else powers.sum(-1, keepdim=True))
     return result if half_to_float else result.to(x.dtype)
 
 
 def _softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    return _parted(x, dim, half_to_float, lambda shifted, total: shifted.exp() / total)
+    def finish(shifted: Tensor, total: Tensor) -> Tensor:
+        return shifted.exp() * total.reciprocal() if x.device.type == "cpu" else shifted.exp() / total
+
+    return _parted(x, dim, half_to_float, finish)
 
 
 def _log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    return _parted(x, dim, half_to_float, lambda shifted, total: shifted - total.log())
+    def finish(shifted: Tensor, total: Tensor) -> Tensor:
+        return shifted - (row_log(total) if x.device.type == "cpu" else total.log())
+
+    return _parted(x, dim, half_to_float, finish)
 
 
 OWN: dict[Any, Callable[..., Any]] = {aten._softmax.default: _softmax, aten._log_softmax.default: _log_softmax}

@@ -8,6 +8,7 @@ CostClass cost_class(OpCode op) {
     case OpCode::exp2:
     case OpCode::expm1:
     case OpCode::log:
+    case OpCode::log_vector:
     case OpCode::log2:
     case OpCode::log10:
     case OpCode::log1p:

@@ -1,6 +1,7 @@
 // Types of reductions: the axes disappear or, with keepdim, become 1; the dtype stays. Types of
 // scans: the operand's.
 #include "ir/infer.h"
+#include "ir/reduce_order.h"
 
 namespace poot::ir {
 namespace {
@@ -24,10 +25,17 @@ TensorType reduced(const InferCall& call) {
   return out;
 }
 
+void check_order(const InferCall& call) {
+  const auto* order = std::get_if<std::string>(&call.attrs[call.info.attr_index("order")]);
+  if (order && (order->empty() || !reduce_order(*order)))
+    call.fail("reduce-C5", "no order of addition is called " + *order);
+}
+
 }  // namespace
 
 TypeList infer_reduce(const InferCall& call) {
   TensorType out = reduced(call);
+  if (call.op == OpCode::reduce_sum) check_order(call);
   if (call.info.rounding == Rounding::Exact)
     for (int64_t a : call.attr<std::vector<int64_t>>("axes"))
       if (call.in[0].shape[a].is_const(0))

@@ -68,6 +68,7 @@ T unary_float(OpCode op, T x) {
     case OpCode::expm1:
       return static_cast<T>(std::expm1(d));
     case OpCode::log:
+    case OpCode::log_vector:
       return static_cast<T>(std::log(d));
     case OpCode::log2:
       return static_cast<T>(std::log2(d));

@@ -12,7 +12,9 @@
 //
 // Partial results have the accumulating dtype and are rounded once, after the last sum. How many
 // parts there are follows from the shape (for symbolic sizes, from their run-time values), never
-// from the number of threads.
+// from the number of threads. A CPU's sums of several rows that ask for an order of addition are
+// not split: it would be another one. That of one row is given up, as eager's depends on its
+// threads.
 #include "passes/split_reduce.h"
 
 #include <algorithm>
@@ -137,6 +139,7 @@ class Splitter {
   bool add(const Eqn& e) {
     if (!ir::is_value(e.inputs[0]) || after_[std::get<ValueId>(e.inputs[0]).index]) return false;
     std::vector<int64_t> axes = e.attr<std::vector<int64_t>>("axes");
+    if (isa_ == Isa::X86 && keeps_order(e)) return false;
     if (isa_ == Isa::Ptx) fold_ = fold_of(body_.type(e.inputs[0]).shape, axes);
     const auto parts = fold_ == 1
                            ? parts_of(body_.type(e.inputs[0]).shape, axes, body_.symbols(), isa_)
@@ -155,6 +158,15 @@ class Splitter {
     parts_ = parts;
     reductions_.push_back(&e);
     return true;
+  }
+
+  // Sums along memory, that is, and of more than one row.
+  bool keeps_order(const Eqn& e) const {
+    const Shape& out = body_.type(e.outs[0]).shape;
+    const auto last = static_cast<int64_t>(body_.type(e.inputs[0]).shape.size()) - 1;
+    const auto& axes = e.attr<std::vector<int64_t>>("axes");
+    return e.op == ir::OpCode::reduce_sum && !e.text("order").empty() && !numel(out).is_const(1) &&
+           std::find(axes.begin(), axes.end(), last) != axes.end();
   }
 
   // [n / fold, fold, kept…]

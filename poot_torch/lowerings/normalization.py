@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._prims_common import suggest_memory_format
 
-from .. import _C
+from .. import _C, row_operators  # noqa: F401 - defines poot::row_sum
 from ..emitter import Declined, Emitter, Val, is_float, opmath
 from . import REFUSED, lower
 from .reductions import moments, trailing
@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def _softmax(e: Emitter, x: Val, dim: int, finish: Callable[[Val, Val], Val]) -> Val:
-    """`finish` of x - max and the sum of its exponentials along the axis."""
+    """`finish` of x - max and the sum of its exponentials along the axis, as eager adds a row of f32."""
     wide = e.cast(x, opmath(x.dtype))
     if any(d == 0 for d in x.shape if isinstance(d, int)):
         return e.full(0, x.shape, e.out_dtype)
@@ -26,13 +26,28 @@ def _softmax(e: Emitter, x: Val, dim: int, finish: Callable[[Val, Val], Val]) ->
         return e.cast(finish(e.sub(wide, wide), e.full(1, (), wide.dtype)), e.out_dtype)
     wide, axis, back = trailing(e, wide, [dim % x.ndim])
     shifted = e.sub(wide, e.reduce("max", wide, axis, True))
-    total = e.reduce("sum", e.emit("exp", shifted), axis, True)
+    of_rows = x.dtype is torch.float32 and not e.on_gpu and dim % x.ndim == x.ndim - 1
+    total = e.reduce("sum", e.emit("exp", shifted), axis, True, "vector" if of_rows else None)
     return e.transpose(e.cast(finish(shifted, total), e.out_dtype), back)
+
+
+@lower(torch.ops.poot.row_sum.default)
+def row_sum(e: Emitter, x: Val, order: str) -> Val:
+    return e.reduce("sum", x, [x.ndim - 1], True, order)
+
+
+@lower(torch.ops.poot.row_log.default)
+def row_log(e: Emitter, x: Val) -> Val:
+    return e.emit("log_vector", x)
 
 
 @lower(aten._softmax.default)
 def softmax(e: Emitter, x: Val, dim: int, half_to_float: bool) -> Val:
-    return _softmax(e, x, dim, lambda shifted, total: e.div(e.emit("exp", shifted), total))
+    def finish(shifted: Val, total: Val) -> Val:
+        powers = e.emit("exp", shifted)
+        return e.div(powers, total) if e.on_gpu else e.mul(powers, e.emit("reciprocal", total))
+
+    return _softmax(e, x, dim, finish)
 
 
 @lower(aten._safe_softmax.default)
@@ -46,7 +61,8 @@ def safe_softmax(e: Emitter, x: Val, dim: int, dtype: torch.dtype | None = None)
 
 @lower(aten._log_softmax.default)
 def log_softmax(e: Emitter, x: Val, dim: int, half_to_float: bool) -> Val:
-    return _softmax(e, x, dim, lambda shifted, total: e.sub(shifted, e.emit("log", total)))
+    log = "log" if e.on_gpu else "log_vector"
+    return _softmax(e, x, dim, lambda shifted, total: e.sub(shifted, e.emit(log, total)))
 
 
 def _affine(e: Emitter, y: Val, weight: Val | None, bias: Val | None) -> Val:

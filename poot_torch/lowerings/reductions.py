@@ -46,7 +46,7 @@ def sum_dtype(x: Val, dtype: torch.dtype | None) -> torch.dtype:
 @lower(aten.sum.default, aten.sum.dim_IntList)
 def sum_(e: Emitter, x: Val, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Val:
     axes = normalize_axes(dim, x.ndim)
-    return e.reduce("sum", e.cast(x, sum_dtype(x, dtype)), axes, keepdim)
+    return e.cascaded(e.cast(x, sum_dtype(x, dtype)), axes, keepdim)
 
 
 @lower(aten.prod.default)

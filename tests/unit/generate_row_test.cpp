@@ -32,6 +32,29 @@ TEST(GenerateRow, softmax) {
   run_tile_case({.kind = RequestKind::Row, .graph = softmax("f32", 300, 7), .tolerance = 1e-6});
 }
 
+TEST(GenerateRow, sums_in_an_order) {
+  const char* text = R"(graph @sums(%x: f32[3,C], %y: f32[3,C])
+      -> (f32[3], f32[3], f32[3], f64[3], f32[3,C]) {
+    %0 = mul %x, %y : f32[3,C]
+    %1 = reduce_sum %0 {axes=[1], keepdim=false, order="vector"} : f32[3]
+    %2 = reduce_sum %x {axes=[1], keepdim=false, order="cascade"} : f32[3]
+    %3 = reduce_sum %y {axes=[1], keepdim=true, order="vector"} : f32[3,1]
+    %4 = cast %x {to=f64} : f64[3,C]
+    %5 = reduce_sum %4 {axes=[1], keepdim=false, order="cascade"} : f64[3]
+    %6 = sub %x, %3 : f32[3,C]
+    %7 = reduce_max %y {axes=[1], keepdim=false} : f32[3]
+    return %1, %2, %7, %5, %6
+  })";
+  for (const int64_t columns : {1, 2, 3, 5, 7, 8, 13, 16, 23, 40, 63, 512, 545, 9000})
+    run_tile_case({.kind = RequestKind::Row,
+                   .graph = replace(text, "C", std::to_string(columns)),
+                   .tolerance = 1e-3});
+  const std::string any = replace(replace(text, "(%x", "(s0 in [1, inf] hint 33, %x"), "C", "s0");
+  for (const int64_t columns : {1, 5, 8, 31, 600, 9000})
+    run_tile_case(
+        {.kind = RequestKind::Row, .graph = any, .symbols = {columns}, .tolerance = 1e-3});
+}
+
 TEST(GenerateRow, softmax_streams_long_rows) {
   const tile::Program p = run_tile_case(
       {.kind = RequestKind::Row, .graph = softmax("f32", 2, 65537), .tolerance = 1e-5});

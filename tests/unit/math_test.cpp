@@ -95,6 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{C::exp2, [](double x) { return std::exp2(x); }, 140, 1.15},
                     Case{C::expm1, [](double x) { return std::expm1(x); }, 2, 1.45},
                     Case{C::log, [](double x) { return std::log(x); }, 2, 0.9},
+                    Case{C::log_vector, [](double x) { return std::log(x); }, 2, 1.0},
                     Case{C::log2, [](double x) { return std::log2(x); }, 2, 0.75},
                     Case{C::log10, [](double x) { return std::log10(x); }, 2, 0.85},
                     Case{C::log1p, [](double x) { return std::log1p(x); }, 1, 1.15},

@@ -162,7 +162,7 @@ ValueId Emitter::value(NodeId node) {
     }
     case NodeKind::Reduce:
       if (reduce_position_ < 0) throw InternalError("generate: a reduction out of its loop");
-      out = b_.reduce(n.op, full(n.args[0]), static_cast<uint32_t>(reduce_position_));
+      out = b_.reduce(n.op, full(n.args[0]), static_cast<uint32_t>(reduce_position_), n.order);
       break;
     case NodeKind::Dot:
       out = dot(n);

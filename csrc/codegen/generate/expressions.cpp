@@ -18,6 +18,7 @@ NodeId Expressions::add(Node node) {
   for (const NodeId a : node.args) k += " n" + std::to_string(a.index);
   k += " i" + std::to_string(node.input) + " " + node.index.key() + key(node.guard);
   if (node.literal) k += node.literal->str();
+  if (node.order != ir::ReduceOrder::any) k += name(node.order);
   const auto [it, fresh] =
       interned_.try_emplace(std::move(k), NodeId(static_cast<uint32_t>(nodes_.size())));
   if (fresh) nodes_.push_back(std::move(node));

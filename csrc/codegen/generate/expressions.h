@@ -10,6 +10,7 @@
 
 #include "codegen/generate/affine.h"
 #include "ir/graph.h"
+#include "ir/reduce_order.h"
 
 namespace poot::codegen {
 
@@ -39,6 +40,7 @@ struct Node {
   Affine index;
   Guard guard;
   std::optional<ir::Scalar> literal;
+  ir::ReduceOrder order = ir::ReduceOrder::any;  // Reduce
 };
 
 class Expressions {

@@ -392,9 +392,9 @@ NodeId IndexMap::reduce(const ir::Eqn& e, DType dtype, const Coordinates& at, co
     c[covered[k]] = reduced_[k];
   }
   const NodeId operand = nodes_.cast(this->at(e.inputs[0], c), accumulate);
-  const NodeId total =
-      nodes_.add({.kind = NodeKind::Reduce, .dtype = accumulate, .op = e.op, .args = {operand}});
-  return nodes_.cast(total, dtype);
+  Node total{.kind = NodeKind::Reduce, .dtype = accumulate, .op = e.op, .args = {operand}};
+  if (e.op == OpCode::reduce_sum) total.order = ir::reduce_order(e.text("order")).value();
+  return nodes_.cast(nodes_.add(std::move(total)), dtype);
 }
 
 }  // namespace poot::codegen

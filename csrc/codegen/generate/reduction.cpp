@@ -60,6 +60,12 @@ std::optional<ReductionShape> reduction_shape(const ir::Graph& body) {
   return widest;
 }
 
+bool adds_in_order(const Region& region) {
+  for (uint32_t i = 0; i < region.nodes.size(); i++)
+    if (region.live[i] && region.nodes.at(NodeId(i)).order != ir::ReduceOrder::any) return true;
+  return false;
+}
+
 std::vector<std::vector<NodeId>> reduction_levels(const Region& region) {
   std::vector<std::vector<NodeId>> levels;
   std::vector<size_t> level(region.nodes.size());

@@ -16,6 +16,8 @@ struct ReductionShape {
   Shape kept, reduced;
   bool trailing = true;  // the reduced dims are the last ones
 };
+// Whether some sum asks for an order.
+bool adds_in_order(const Region& region);
 std::optional<ReductionShape> reduction_shape(const ir::Graph& body);
 
 // The region of a body with reductions: Free variables over the kept dims, Reduced ones over the

@@ -8,7 +8,8 @@
 // many others they need; each level is a nest of loops over column chunks with carried partial
 // results, and a last nest writes what has whole rows. Every loop of a nest starts from the
 // reduction's identity and is added to the one around it, so a long sum cascades: no accumulator
-// takes more than about kChunk / lanes + kGroup + (chunks / kGroup) steps.
+// takes more than about kChunk / lanes + kGroup + (chunks / kGroup) steps. On a CPU sums in an
+// order of eager's (ir/reduce_order.def) take a whole stretch of columns as one chunk.
 #include <algorithm>
 #include <functional>
 
@@ -40,6 +41,7 @@ class RowKernel {
         buffers_(declare_buffers(b_, request)),
         rows_(flatten(region, region.vars_of(Role::Free))) {}
 
+  void whole_chunks() { chunk_size_ = kLongest; }
   void bypass_cache(bool yes) { b_.program().schedule.nontemporal = yes; }
 
   tile::Program resident(const Flat& columns, int64_t capacity, const Target& target) {
@@ -109,7 +111,7 @@ class RowKernel {
   using Leaf = std::function<std::vector<ValueId>(Emitter&)>;
   std::vector<ValueId> chunk_groups(const std::vector<NodeId>& reductions, IndexId outer,
                                     const Leaf& leaf) {
-    const Dim chunks = Dim::ceildiv(chunked_.size, kChunk);
+    const Dim chunks = Dim::ceildiv(chunked_.size, chunk_size_);
     if (chunks.is_const(1) || chunks.is_const(0)) return chunk(outer, b_.cst(0), leaf);
     const auto one = [&](IndexId k) { return chunk(outer, k, leaf); };
     const IndexId all = b_.dim(chunks);
@@ -140,11 +142,11 @@ class RowKernel {
   }
 
   std::vector<ValueId> chunk(IndexId outer, IndexId k, const Leaf& leaf) {
-    const IndexId first = b_.mul(k, b_.cst(kChunk)), size = b_.dim(chunked_.size);
+    const IndexId first = b_.mul(k, b_.cst(chunk_size_)), size = b_.dim(chunked_.size);
     const IndexId left = b_.add(size, b_.mul(first, b_.cst(-1)));
     const AxisId c = b_.axis("c" + std::to_string(chunks_++),
-                             std::clamp<int64_t>(chunked_.size.range(symbols_).hi, 1, kChunk),
-                             b_.min(b_.cst(kChunk), left));
+                             std::clamp<int64_t>(chunked_.size.range(symbols_).hi, 1, chunk_size_),
+                             b_.min(b_.cst(chunk_size_), left));
     Emitter emit = emitter(c);
     bind_flat(b_, emit, region_, chunked_, b_.add(first, b_.coord(c)), 1u << axes_.size());
     bind_flat(b_, emit, region_, outer_, outer, 0);
@@ -156,8 +158,8 @@ class RowKernel {
       std::vector<ValueId> partial;
       for (const NodeId n : level) {
         const Node& node = region_.nodes.at(n);
-        partial.push_back(
-            b_.reduce(node.op, emit.full(node.args[0]), static_cast<uint32_t>(axes_.size())));
+        partial.push_back(b_.reduce(node.op, emit.full(node.args[0]),
+                                    static_cast<uint32_t>(axes_.size()), node.order));
       }
       return partial;
     });
@@ -205,6 +207,7 @@ class RowKernel {
   std::vector<AxisId> axes_;  // r, or none if a block has one row
   IndexId row_;
   std::vector<std::pair<NodeId, ValueId>> totals_;
+  int64_t chunk_size_ = kChunk;
   int chunks_ = 0;
 };
 
@@ -215,6 +218,10 @@ tile::Program emit_rows(const passes::KernelRequest& request, const Region& regi
   const std::vector<IterVar> reduced = region.vars_of(Role::Reduced);
   RowKernel kernel(request, region);
   kernel.bypass_cache(bypasses_cache(request, target));
+  if (target.isa == Isa::X86 && adds_in_order(region)) {
+    kernel.whole_chunks();
+    resident_limit = INT64_MAX;
+  }
   if (reduced.size() > 1) return kernel.streaming();
   const Flat columns = flatten(region, reduced);
   const int64_t most = columns.size.range(request.body->symbols()).hi;

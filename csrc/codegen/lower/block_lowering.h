@@ -169,6 +169,10 @@ class BlockLowering {
   kir::ValueId step(ir::OpCode op, DType dtype, kir::ValueId a, kir::ValueId b);
   kir::ValueId identity(const Root& root, uint16_t lanes);
 
+  // cpu_ordered.cpp: sums in an order
+  ir::ReduceOrder order_of(const Root& root) const;
+  bool has_one_accumulator(const Root& root) const;
+
   // cost.cpp
   // `at_hand`: further values that need no evaluation.
   PhaseCost phase_cost(const std::vector<const Root*>& roots, tile::AxisId column,

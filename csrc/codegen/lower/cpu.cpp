@@ -42,6 +42,7 @@ void weigh(const tile::Program& p, const tile::Block& b, Weight& out) {
 }
 
 constexpr int64_t kPassesAhead = 4;
+constexpr int64_t kCascades = 4;  // side by side, of narrow vectors (cpu_ordered.cpp)
 
 void CpuLowering::program_body() {
   const tile::Program& p = facts_.program();
@@ -97,13 +98,23 @@ void CpuLowering::vector(const std::vector<const Root*>& roots, const Emitter::V
 }
 
 void CpuLowering::column_phase(AxisId column, const std::vector<const Root*>& roots) {
+  if (const Roots apart = other_cascades(roots); !apart.empty()) {
+    column_phase(column, apart);
+    Roots others;
+    for (const Root* r : roots)
+      if (std::ranges::find(apart, r) == apart.end()) others.push_back(r);
+    return column_phase(column, others);
+  }
   kir::KirBuilder& b = emit_.builder();
   const int64_t capacity = facts_.program().axes.at(column.index).capacity;
   const PhaseCost cost = phase_cost(roots, column);
   const bool reduces =
       std::any_of(roots.begin(), roots.end(), [](const Root* r) { return r->reduces_column(); });
+  const bool ordered = std::any_of(roots.begin(), roots.end(), [&](const Root* r) {
+    return order_of(*r) != ir::ReduceOrder::any;
+  });
   // Whole vectors of bf16, each two of f32: their halves need no shuffles (llvm/even_odd.cpp).
-  const bool doubled = cost.widest == 4 && cost.bf16 > cost.other;
+  const bool doubled = cost.widest == 4 && cost.bf16 > cost.other && !ordered;
   uint16_t lanes = static_cast<uint16_t>(
       std::clamp<int64_t>(target_.vector_bytes / (doubled ? 2 : cost.widest), 2, kir::kMaxLanes));
   lanes = static_cast<uint16_t>(
@@ -111,6 +122,11 @@ void CpuLowering::column_phase(AxisId column, const std::vector<const Root*>& ro
   size_t unroll = reduces ? (cost.ops <= 16 ? 4 : 2) : cost.ops <= 16 ? 2 : 1;
   if (doubled) unroll = std::max<size_t>(unroll / 2, 1);
   while (unroll > 1 && static_cast<int64_t>(unroll) * lanes > capacity) unroll /= 2;
+  const int64_t narrow = cascade_lanes(roots);
+  if (narrow > 0) {
+    lanes = std::max(lanes, static_cast<uint16_t>(narrow));
+    unroll = static_cast<size_t>(kCascades * narrow / lanes);
+  }
 
   if (!fill_value_) hoist_roots(roots, column);
   KValue n = emit_.extent(column);
@@ -131,35 +147,42 @@ void CpuLowering::column_phase(AxisId column, const std::vector<const Root*>& ro
     done = b.emit(Op::band, {n, emit_.i64(-stride)});
   else
     done = n;
-  const auto main_step = [&](KValue i) {
-    for (size_t u = 0; u < unroll; ++u) {
-      const KValue base = emit_.add(i, emit_.i64(static_cast<int64_t>(u) * lanes));
-      vector(roots, {column, base, lanes, {}}, acc, unroll, u);
-    }
-  };
+  const Walk walk{lanes, unroll, stride, [&](KValue i, std::vector<KValue>& sums) {
+                    for (size_t u = 0; u < unroll; ++u) {
+                      const KValue base = emit_.add(i, emit_.i64(static_cast<int64_t>(u) * lanes));
+                      vector(roots, {column, base, lanes, {}}, sums, unroll, u);
+                    }
+                  }};
   // Short constant rows are written out: what depends on constant columns alone (the guards of a
   // concatenation) is then decided when the kernel is compiled.
   const int64_t most_ops = cost.guards ? 512 : 128;
   const bool written_out = fixed && *fixed / lanes <= 8 && *fixed / lanes * cost.ops <= most_ops;
   if (fixed && *fixed >= stride && (written_out || *fixed / stride == 1)) {
-    for (int64_t i = 0; i + stride <= *fixed; i += stride) main_step(emit_.i64(i));
+    for (int64_t i = 0; i + stride <= *fixed; i += stride) walk.step(emit_.i64(i), acc);
   } else if (!fixed || *fixed >= stride) {
-    acc = b.for_loop(emit_.i64(0), done, emit_.i64(stride), acc,
-                     [&](KValue i, std::span<const KValue> carried) {
-                       emit_.push_scope();
-                       acc.assign(carried.begin(), carried.end());
-                       main_step(i);
-                       emit_.pop_scope();
-                       return acc;
-                     });
+    acc = main_steps(roots, walk, done, fixed, fixed.value_or(capacity), std::move(acc));
   }
-  if (stride > 1 && !(fixed && *fixed % stride == 0))
-    remainder(column, roots, {done, n, lanes, unroll, fixed ? *fixed % stride : stride - 1}, acc);
+  const Remainder rest{done, n, lanes, unroll, fixed ? *fixed % stride : stride - 1};
+  std::vector<KValue> left = acc;
+  if (narrow > 0)
+    left = left_of_cascades(column, roots, walk, rest, acc);
+  else if (stride > 1 && !(fixed && *fixed % stride == 0))
+    remainder(column, roots, rest, acc);
 
   size_t slot = 0;
   for (const Root* r : roots) {
     if (!r->reduces_column()) continue;
-    finish_reduction(*r, combine(*r, {acc.begin() + slot, acc.begin() + slot + unroll}));
+    const auto own = [&](const Values& v) {
+      return Values(v.begin() + slot, v.begin() + slot + unroll);
+    };
+    KValue total;
+    if (order_of(*r) == ir::ReduceOrder::cascade)
+      total = cascade_total(*r, walk, own(acc), own(left), n, fixed);
+    else if (has_one_accumulator(*r))
+      total = vector_total(*r, acc[slot], n, fixed);
+    else
+      total = combine(*r, own(acc));
+    finish_reduction(*r, total);
     slot += unroll;
   }
 }

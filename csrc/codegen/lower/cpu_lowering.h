@@ -27,6 +27,31 @@ class CpuLowering final : public BlockLowering {
   };
   void remainder(tile::AxisId column, const Roots& roots, const Remainder& rest, Values& acc);
 
+  // cpu_ordered.cpp
+  struct Walk {
+    uint16_t lanes;
+    size_t unroll;
+    int64_t stride;  // elements of a step
+    std::function<void(kir::ValueId i, Values& acc)> step;
+    int64_t steps = 1;  // of a cascade's accumulator
+  };
+  int64_t cascade_lanes(const Roots& roots) const;
+  Roots other_cascades(const Roots& roots) const;
+  void each_slot(const Roots& roots, const Walk& walk,
+                 const std::function<void(const Root&, size_t)>& body) const;
+  Values nested_steps(const Roots& roots, const Walk& walk, int outer, int64_t span,
+                      kir::ValueId lo, kir::ValueId hi, Values acc);
+  Values main_steps(const Roots& roots, Walk walk, kir::ValueId done, std::optional<int64_t> fixed,
+                    int64_t most, Values acc);
+  Values left_of_cascades(tile::AxisId column, const Roots& roots, const Walk& walk,
+                          const Remainder& rest, Values& acc);
+  kir::ValueId left_to_right(const Root& root, kir::ValueId total, kir::ValueId v,
+                             const std::vector<uint16_t>& lanes);
+  kir::ValueId cascade_total(const Root& root, const Walk& walk, const Values& acc,
+                             const Values& left, kir::ValueId extent, std::optional<int64_t> fixed);
+  kir::ValueId vector_total(const Root& root, kir::ValueId acc, kir::ValueId extent,
+                            std::optional<int64_t> fixed);
+
   // cpu_dots.cpp
   void dots(const Roots& roots) override;
   struct DotBlock {

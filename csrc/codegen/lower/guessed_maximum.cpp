@@ -116,7 +116,9 @@ void BlockLowering::mark_guess(std::vector<Root>& roots) {
   const auto fixed = emit_.static_extent(maximum->column);
   if (fixed.value_or(facts_.program().axes.at(maximum->column.index).capacity) < kShortest) return;
   for (const Root& r : roots)
-    if (r.level == 1 && r.column && r.column != maximum->column) return;
+    if (r.level == 1 && r.column &&
+        (r.column != maximum->column || order_of(r) != ir::ReduceOrder::any))
+      return;
   Parts parts(facts_, maximum->kept_as, maximum->value);
   if (!parts.visit(facts_.program().body)) return;
   if (parts.quotients()) maximum->guess = Root::Quotients;

@@ -23,6 +23,7 @@ Expr sigmoid(const Args& in);
 
 // log.cpp
 Expr log(const Args& in);
+Expr log_vector(const Args& in);
 Expr log2(const Args& in);
 Expr log10(const Args& in);
 Expr log1p(const Args& in);

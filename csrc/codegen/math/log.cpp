@@ -60,6 +60,14 @@ Expr log_to_base(Expr x, std::span<const float> hi_table, std::span<const float>
   return with_limits(sum + (sum_tail + (p_tail + low)), x);
 }
 
+struct Sum {
+  Expr value, tail;
+};
+Sum exact_sum(Expr a, Expr b) {
+  const Expr sum = a + b, of_b = sum - a;
+  return {sum, (a - (sum - of_b)) + (b - of_b)};
+}
+
 }  // namespace
 
 Expr log(const Args& in) {
@@ -72,6 +80,29 @@ Expr log(const Args& in) {
   const Expr rest = fma(r * r, tail_polynomial(r), hi_tail);
   const Expr lo = fma(s.exponent, x.like(kLn2Lo), rest);
   return with_limits(hi + (r + lo), x);
+}
+
+// SLEEF's form of 1 ulp: log m = 2 artanh((m - 1) / (m + 1)), m in [0.75, 1.5), in pairs of floats.
+Expr log_vector(const Args& in) {
+  constexpr double kHi = 0.69314718246459960938, kLo = -1.904654323148236017e-09;
+  const Expr x = in.a;
+  const Split p = split(x);
+  const Expr m = select(compare(Pred::oge, p.mantissa, 1.5), p.mantissa * 0.5, p.mantissa);
+  const Expr whole = p.exponent * kHi;
+  const Expr whole_tail = fma(p.exponent, x.like(kLo), fma(p.exponent, x.like(kHi), -whole));
+  const Sum n = exact_sum(x.like(-1), m), d = exact_sum(x.like(1), m);
+  // n / d = q + q_tail
+  const Expr t = x.like(1) / d.value, q = n.value * t;
+  const Expr off = fma(-d.tail, t, fma(-d.value, t, x.like(1)));
+  const Expr q_tail = fma(q, off, fma(n.tail, t, fma(t, n.value, -q)));
+  const Expr square = q * q;
+  const Expr series =
+      fma(fma(x.like(0x1.35feb8p-2), square, x.like(0x1.993394p-2)), square, x.like(0x1.5555b4p-1));
+  const Expr hi = whole + q * 2;
+  const Expr lo = whole - hi + q * 2 + whole_tail + q_tail * 2;
+  const Expr rest = square * q * series;
+  const Expr sum = hi + rest;
+  return with_limits(sum + (hi - sum + rest + lo), x);
 }
 
 Expr log2(const Args& in) {

@@ -107,6 +107,7 @@ constexpr Row kRows[] = {
     {C::exp2, exp2, none, none, f64::exp2},
     {C::expm1, expm1, none, none, f64::expm1},
     {C::log, log, none, none, f64::log},
+    {C::log_vector, log_vector, none, none, f64::log},
     {C::log2, log2, none, none, f64::log2},
     {C::log10, log10, none, none, f64::log10},
     {C::log1p, log1p, none, none, f64::log1p},

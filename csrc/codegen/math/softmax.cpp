@@ -23,6 +23,7 @@ std::optional<Part> part_of(C op, Part a, Part b) {
       if (a == Part::Shifted) return Part::Exponential;
       break;
     case C::log:
+    case C::log_vector:
       if (a == Part::Sum) return Part::LogSum;
       break;
     case C::reciprocal:

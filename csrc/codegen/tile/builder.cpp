@@ -168,7 +168,7 @@ ValueId TileBuilder::pointwise(ir::OpCode op, DType result, std::vector<ValueId>
   return v;
 }
 
-ValueId TileBuilder::reduce(ir::OpCode op, ValueId operand, uint32_t axis) {
+ValueId TileBuilder::reduce(ir::OpCode op, ValueId operand, uint32_t axis, ir::ReduceOrder order) {
   Type t = type(operand);
   t.axes.at(axis) = AxisId();
   const DType dtype = t.dtype;
@@ -177,6 +177,7 @@ ValueId TileBuilder::reduce(ir::OpCode op, ValueId operand, uint32_t axis) {
         .args = {operand},
         .results = {v},
         .pointwise = op,
+        .order = order,
         .dtype = dtype,
         .axis = axis});
   return v;

@@ -323,6 +323,12 @@ class Parser {
         inst.args.push_back(use());
         c_.expect_word("axis");
         inst.axis = c_.index();
+        if (c_.take_word("order")) {
+          const size_t name = c_.skip();
+          const auto order = ir::reduce_order(c_.word());
+          if (!order) c_.fail_at(name, "parse-C1", "no such order");
+          inst.order = *order;
+        }
         break;
       }
       case Op::dot:

@@ -159,6 +159,7 @@ class Printer {
       case Op::reduce:
         s += " " + std::string(ir::op_info(inst.pointwise).name) + " " + value(inst.args[0]) +
              " axis " + std::to_string(inst.axis);
+        if (inst.order != ir::ReduceOrder::any) s += " order " + std::string(name(inst.order));
         break;
       case Op::dot:
         s += " " + value(inst.args[0]) + ", " + value(inst.args[1]);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ir/reduce_order.h"
 #include "ir/scalar_eval.h"
 #include "support/dim.h"
 #include "support/ids.h"
@@ -93,9 +94,10 @@ struct Inst {
   BufferId buffer;
   IndexId index, index_hi;  // load/store/index_tile/scalar_index; for_: lo and hi
   Mask mask;
-  std::optional<ir::Scalar> value;         // constant; load's `other`
-  ir::OpCode pointwise = ir::OpCode::add;  // pointwise, reduce, combine; dot: reduce_sum
-  DType dtype = DType::F32;                // result dtype of pointwise and index_tile
+  std::optional<ir::Scalar> value;               // constant; load's `other`
+  ir::OpCode pointwise = ir::OpCode::add;        // pointwise, reduce, combine; dot: reduce_sum
+  ir::ReduceOrder order = ir::ReduceOrder::any;  // reduce
+  DType dtype = DType::F32;                      // result dtype of pointwise and index_tile
   uint32_t axis = 0;  // reduce, scan, dot: position in the operand's axes; block_id: grid axis
   uint32_t code = 0;  // check
   std::vector<Block> blocks;
@@ -188,7 +190,8 @@ class TileBuilder {
   void combine(ir::OpCode op, BufferId b, IndexId index, ValueId v, Mask mask = {});
   ValueId broadcast(ValueId v, std::vector<AxisId> axes);  // v itself if it has these axes
   ValueId pointwise(ir::OpCode op, DType result, std::vector<ValueId> args);
-  ValueId reduce(ir::OpCode op, ValueId v, uint32_t axis);
+  ValueId reduce(ir::OpCode op, ValueId v, uint32_t axis,
+                 ir::ReduceOrder order = ir::ReduceOrder::any);
   // a or b has the axis, `start`, if there is one, has not.
   ValueId dot(ValueId a, ValueId b, uint32_t axis, ValueId start = {});
   // `fold` emits the fold of what it is given, (before, next).

@@ -316,6 +316,8 @@ class Verifier {
         if (ok) t.axes[inst.axis] = AxisId();
         expect(ok && t == *out, "tile-C10",
                std::string(info.name) + " over position " + std::to_string(inst.axis));
+        expect(inst.order == ir::ReduceOrder::any || inst.pointwise == ir::OpCode::reduce_sum,
+               "tile-C10", std::string(info.name) + " in an order");
         break;
       }
       case Op::dot:
