@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("inference")
 
 
 @pytest.mark.parametrize(
-    "shape", [(17, 64), (300, 768), (4096, 128), (2100, 192), (1001, 10), (900, 20), (8, 128, 256)]
+    "shape", [(17, 64), (300, 768), (4096, 128), (2100, 192), (1001, 10), (900, 20), (8, 128, 256), (500, 4), (300, 32)]
 )
 def test_sums_across_memory_are_eagers_to_the_bit(shape, device):
     if device != "cpu":

@@ -9,8 +9,10 @@ LENGTHS = [*range(1, 71), *range(127, 131), 511, 512, 545, 1000, 4095, 4096, 900
 
 
 @pytest.fixture(autouse=True)
-def two_threads():
+def two_threads(device):
     """With one, eager's compiler joins products and sums in the gradient of softmax."""
+    if device != "cpu":
+        pytest.skip("a GPU's kernels add in another order")
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield

@@ -7,8 +7,9 @@
 // Long floating-point sums are nested loops of a few steps each, every one starting from 0, so that
 // their error is that of a cascade. On a CPU the order is that of eager's kernels, and the bits are
 // the same: positions one after the other, or where columns are fewer than four vectors, each
-// fourth to one of four accumulators. On a GPU the positions of a step are first added among
-// themselves.
+// fourth to one of four accumulators (as eager also takes the columns beyond a multiple of four
+// vectors, and of 5 to 7 those beyond four: these sums have another order here). On a GPU the
+// positions of a step are first added among themselves.
 //
 // Reductions that need others (a softmax, a variance) follow in loops of their own, and what has an
 // element for every position is stored by a last loop. A band of columns is narrow enough that it
@@ -30,6 +31,7 @@ using tile::ValueId;
 
 constexpr int64_t kTogether = 4;  // positions of a step
 constexpr int64_t kSteps = 32;    // positions of one accumulator before it joins an outer one
+constexpr int64_t kVector = 32;   // bytes of a vector of eager's sums
 constexpr int64_t kWays = 4;      // accumulators side by side, or vectors of columns
 constexpr int kLevels = 4;        // nested accumulators at most
 constexpr int64_t kAcrossColumns = 512;  // accumulators of a block at most: they stay in L1
@@ -87,7 +89,6 @@ class AcrossKernel {
     }
     column_ = blocked_axis(b_, symbols_, "c", columns_.size, width, 0);
     as_eager_ = target.isa == Isa::X86 && levels_.size() == 1;
-    vector_bytes_ = target.vector_bytes;
     steps_of_accumulator_ = as_eager_ ? passes::cascade_steps(reduced_.size) : kSteps;
     // Of a part: its results lie after those of the parts before it.
     const Dim steps = positions_of_part();
@@ -158,9 +159,11 @@ class AcrossKernel {
     return is_float(node.dtype) && node.op == ir::OpCode::reduce_sum;
   }
 
+  // Four columns that are no vector are taken as four vectors are.
   bool few_columns(NodeId n) const {
-    const int64_t lanes = vector_bytes_ / byte_size(opmath(region_.nodes.at(n).dtype));
-    return columns_.size.range(symbols_).hi < kWays * lanes;
+    const int64_t lanes = kVector / byte_size(opmath(region_.nodes.at(n).dtype));
+    const int64_t most = columns_.size.range(symbols_).hi;
+    return most < kWays * lanes && !(most < lanes && columns_.size.is_const(kWays));
   }
 
   // Over `steps` positions at most.
@@ -283,7 +286,7 @@ class AcrossKernel {
   std::vector<NodeId> reductions_;  // of the level at hand
   std::vector<std::pair<NodeId, ValueId>> totals_;
   bool checked_ = false, as_eager_ = false;
-  int64_t vector_bytes_ = 0, steps_of_accumulator_ = 1;
+  int64_t steps_of_accumulator_ = 1;
   int64_t ways_ = 1;  // accumulators of a reduction in its innermost loop
 };
 
