@@ -73,6 +73,23 @@ def test_softmax():
     assert differing(fn, {n: (4 * rows(n),) for n in LENGTHS}) == []
 
 
+def test_softmax_of_what_is_not_finite():
+    inf, nan = float("inf"), float("nan")
+
+    def fn(x):
+        return torch.softmax(x, -1), torch.log_softmax(x, -1)
+
+    for n in (3, 20, 700, 4096):
+        x = rows(n)
+        for row, value in enumerate((nan, inf, -inf, nan)):
+            x[row, row % n] = value
+        x[3, :2] = -inf
+        x[4] = -inf
+        torch._dynamo.reset()
+        made = torch.compile(fn, backend="poot", dynamic=False)(x)
+        torch.testing.assert_close(made, fn(x), rtol=0, atol=0, equal_nan=True)
+
+
 def test_softmax_beside_sums():
     def fn(x):
         return torch.softmax(x, -1), x.sum(-1), (2 * x).log_softmax(-1)

@@ -32,6 +32,7 @@ struct Root {
   // A maximum that its phase may start without, for what follows from it.
   enum Guess : uint8_t { None, Quotients, Logs };
   Guess guess = None;
+  bool passes_nan = false;  // a maximum past which a NaN may go, to the sum of what follows
 
   bool is_dot() const { return inst != nullptr && inst->op == tile::Op::dot; }
   bool reduces_column() const { return kind == Reduce && reduced == column; }
@@ -139,7 +140,7 @@ class BlockLowering {
   void hoist_roots(const std::vector<const Root*>& roots, tile::AxisId column);
   std::vector<tile::ValueId> root_operands(const Root& r) const;
 
-  // guessed_maximum.cpp: softmax in one phase less
+  // guessed_maximum.cpp: softmax in one phase less, or with a maximum that looks for no NaN
   void mark_guess(std::vector<Root>& roots);
   void guessed_phase(tile::AxisId column, const std::vector<const Root*>& roots);
 

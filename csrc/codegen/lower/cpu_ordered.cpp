@@ -32,8 +32,8 @@ constexpr int kLevels = 4;       // accumulators inside each other at most
 ReduceOrder BlockLowering::order_of(const Root& root) const {
   if (target_.isa != Isa::X86 || !root.reduces_column() || root.is_dot()) return ReduceOrder::any;
   const DType dtype = facts_.program().type(root.value).dtype;
-  const bool held = dtype == DType::F32 ||
-                    (dtype == DType::F64 && root.inst->order == ReduceOrder::cascade);
+  const bool held =
+      dtype == DType::F32 || (dtype == DType::F64 && root.inst->order == ReduceOrder::cascade);
   return held ? root.inst->order : ReduceOrder::any;
 }
 
@@ -157,10 +157,9 @@ KValue CpuLowering::left_to_right(const Root& root, KValue total, KValue v,
   return total;
 }
 
-// `acc`, `left`: this root's; `rest`: elements left, where that is constant.
+// `acc` and `left` are this root's.
 KValue CpuLowering::cascade_total(const Root& root, const Walk& walk, const Values& acc,
-                                  const Values& left, KValue extent,
-                                  std::optional<int64_t> fixed) {
+                                  const Values& left, KValue extent, std::optional<int64_t> fixed) {
   kir::KirBuilder& b = emit_.builder();
   const ir::OpCode op = root.inst->pointwise;
   const DType dtype = facts_.program().type(root.value).dtype;
@@ -184,15 +183,15 @@ KValue CpuLowering::cascade_total(const Root& root, const Walk& walk, const Valu
     if (lane < (fixed ? std::min(*fixed, lanes - 1) : lanes - 1))
       as_short.push_back(static_cast<uint16_t>(lane));
   if (fixed && *fixed < lanes)
-    return as_short.empty() ? identity(root, 1) : left_to_right(root, {}, narrow(left, 0), as_short);
+    return as_short.empty() ? identity(root, 1)
+                            : left_to_right(root, {}, narrow(left, 0), as_short);
 
   KValue total = narrow(acc, 0), tail, tail_sum;
   if (fixed) {
     const int64_t rest = *fixed % walk.stride;
     for (int64_t k = 0; k < rest / lanes; ++k) total = step(op, dtype, total, narrow(left, k));
     if (rest % lanes > 0)
-      tail_sum =
-          left_to_right(root, {}, narrow(left, rest / lanes), first_lanes(rest % lanes));
+      tail_sum = left_to_right(root, {}, narrow(left, rest / lanes), first_lanes(rest % lanes));
   } else {
     const KValue rest = b.emit(Op::band, {extent, emit_.i64(walk.stride - 1)});
     const KValue none = identity(root, static_cast<uint16_t>(lanes));

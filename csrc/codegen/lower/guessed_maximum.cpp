@@ -10,6 +10,8 @@
 // Quotients stay with the guess. Logarithms, which would cancel against it, go back to the true
 // maximum: s is multiplied by e^(guess - m); and as the terms' differences from the guess are
 // rounded, it may lie less far off.
+//
+// A sum in eager's order, for eager's bits, wants the true maximum: NaNs alone pass by it.
 #include <algorithm>
 #include <limits>
 
@@ -113,14 +115,18 @@ void BlockLowering::mark_guess(std::vector<Root>& roots) {
       maximum->inst->pointwise != OpCode::reduce_max ||
       facts_.program().type(maximum->value).dtype != DType::F32)
     return;
+  bool ordered = false;
+  for (const Root& r : roots) {
+    if (r.level == 1 && r.column && r.column != maximum->column) return;
+    ordered = ordered || order_of(r) != ir::ReduceOrder::any;
+  }
   const auto fixed = emit_.static_extent(maximum->column);
-  if (fixed.value_or(facts_.program().axes.at(maximum->column.index).capacity) < kShortest) return;
-  for (const Root& r : roots)
-    if (r.level == 1 && r.column &&
-        (r.column != maximum->column || order_of(r) != ir::ReduceOrder::any))
-      return;
+  const int64_t most = fixed.value_or(facts_.program().axes.at(maximum->column.index).capacity);
+  if (!ordered && most < kShortest) return;
   Parts parts(facts_, maximum->kept_as, maximum->value);
   if (!parts.visit(facts_.program().body)) return;
+  maximum->passes_nan = ordered && (parts.quotients() || parts.logs());
+  if (ordered) return;
   if (parts.quotients()) maximum->guess = Root::Quotients;
   if (parts.logs()) maximum->guess = Root::Logs;
   if (maximum->guess == Root::None) return;

@@ -178,8 +178,8 @@ void BlockLowering::positions(const std::vector<const Root*>& roots, const Emitt
     KValue& own = acc[has_one_accumulator(*r) ? slot - u : slot];
     const KValue old = own;
     const KValue value = emit_.compute(r->value, at.lanes);
-    KValue next = r->guess ? emit_.builder().emit(Op::fmax, {value, old})
-                           : step(r->inst->pointwise, dtype, old, value);
+    KValue next = r->guess || r->passes_nan ? emit_.builder().emit(Op::fmax, {value, old})
+                                            : step(r->inst->pointwise, dtype, old, value);
     if (const KValue active = at.active ? at.active : emit_.predicate())
       next = emit_.builder().select(active, next, old);
     own = next;
