@@ -50,8 +50,10 @@ struct KernelRequest {
   std::string str() const;  // text: the body with layouts; equal text, equal kernel
 };
 
-// Positions that one accumulator of a sum across memory takes before it joins the next, on a CPU:
-// as in eager's kernels, whose four accumulators of at least 16 each reach any size.
+// Sums in the order of eager's kernels on a CPU: so many vectors of so many bytes side by side, and
+// the positions that one accumulator takes before it joins the next (four accumulators of at least
+// 16 each reach any size).
+inline constexpr int64_t kCascadeWays = 4, kCascadeVector = 32;
 int64_t cascade_steps(const Dim& positions);
 
 // Dtypes of what the one scan equation of a body folds: the values, and the places if it tells

@@ -31,8 +31,6 @@ using tile::ValueId;
 
 constexpr int64_t kTogether = 4;  // positions of a step
 constexpr int64_t kSteps = 32;    // positions of one accumulator before it joins an outer one
-constexpr int64_t kVector = 32;   // bytes of a vector of eager's sums
-constexpr int64_t kWays = 4;      // accumulators side by side, or vectors of columns
 constexpr int kLevels = 4;        // nested accumulators at most
 constexpr int64_t kAcrossColumns = 512;  // accumulators of a block at most: they stay in L1
 constexpr int64_t kNarrowest = 64;       // columns of a block at least: whole cache lines
@@ -161,9 +159,10 @@ class AcrossKernel {
 
   // Four columns that are no vector are taken as four vectors are.
   bool few_columns(NodeId n) const {
-    const int64_t lanes = kVector / byte_size(opmath(region_.nodes.at(n).dtype));
+    const int64_t lanes = passes::kCascadeVector / byte_size(opmath(region_.nodes.at(n).dtype));
     const int64_t most = columns_.size.range(symbols_).hi;
-    return most < kWays * lanes && !(most < lanes && columns_.size.is_const(kWays));
+    return most < passes::kCascadeWays * lanes &&
+           !(most < lanes && columns_.size.is_const(passes::kCascadeWays));
   }
 
   // Over `steps` positions at most.
@@ -171,7 +170,7 @@ class AcrossKernel {
     const bool floats = std::any_of(reductions_.begin(), reductions_.end(),
                                     [&](NodeId n) { return sums_floats(n); });
     const bool alone = as_eager_ && request_.parts.is_const(1) && reductions_.size() == 1;
-    ways_ = alone && floats && few_columns(reductions_[0]) ? kWays : 1;
+    ways_ = alone && floats && few_columns(reductions_[0]) ? passes::kCascadeWays : 1;
     const int64_t most = steps.range(symbols_).hi / ways_;
     int outer = 0;
     int64_t reach = steps_of_accumulator_;

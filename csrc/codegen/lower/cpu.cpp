@@ -13,6 +13,7 @@
 
 #include "codegen/lower/cpu_lowering.h"
 #include "ir/cost_class.h"
+#include "passes/request.h"
 
 namespace poot::codegen {
 namespace lowering {
@@ -42,7 +43,6 @@ void weigh(const tile::Program& p, const tile::Block& b, Weight& out) {
 }
 
 constexpr int64_t kPassesAhead = 4;
-constexpr int64_t kCascades = 4;  // side by side, of narrow vectors (cpu_ordered.cpp)
 
 void CpuLowering::program_body() {
   const tile::Program& p = facts_.program();
@@ -125,7 +125,7 @@ void CpuLowering::column_phase(AxisId column, const std::vector<const Root*>& ro
   const int64_t narrow = cascade_lanes(roots);
   if (narrow > 0) {
     lanes = std::max(lanes, static_cast<uint16_t>(narrow));
-    unroll = static_cast<size_t>(kCascades * narrow / lanes);
+    unroll = static_cast<size_t>(passes::kCascadeWays * narrow / lanes);
   }
 
   if (!fill_value_) hoist_roots(roots, column);

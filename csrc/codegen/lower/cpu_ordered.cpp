@@ -23,9 +23,7 @@ using KValue = kir::ValueId;
 
 namespace {
 
-constexpr int64_t kNarrow = 32;  // bytes of eager's vectors in sums
-constexpr int64_t kWays = 4;     // of them side by side
-constexpr int kLevels = 4;       // accumulators inside each other at most
+constexpr int kLevels = 4;  // accumulators inside each other at most
 
 }  // namespace
 
@@ -46,7 +44,8 @@ int64_t CpuLowering::cascade_lanes(const Roots& roots) const {
   int64_t lanes = 0;
   for (const Root* r : roots)
     if (order_of(*r) == ReduceOrder::cascade)
-      lanes = std::max(lanes, kNarrow / byte_size(facts_.program().type(r->value).dtype));
+      lanes = std::max(lanes,
+                       passes::kCascadeVector / byte_size(facts_.program().type(r->value).dtype));
   return lanes;
 }
 
@@ -196,14 +195,14 @@ KValue CpuLowering::cascade_total(const Root& root, const Walk& walk, const Valu
     const KValue rest = b.emit(Op::band, {extent, emit_.i64(walk.stride - 1)});
     const KValue none = identity(root, static_cast<uint16_t>(lanes));
     tail = narrow(left, 0);
-    for (int64_t k = 0; k + 1 < kWays; ++k) {
+    for (int64_t k = 0; k + 1 < passes::kCascadeWays; ++k) {
       const KValue whole = b.icmp(Pred::sge, rest, emit_.i64((k + 1) * lanes));
       total = step(op, dtype, total, b.select(whole, narrow(left, k), none));
       tail = b.select(whole, narrow(left, k + 1), tail);
     }
     tail_sum = left_to_right(root, {}, tail, first_lanes(lanes - 1));
   }
-  for (int64_t k = 1; k < kWays; ++k) total = step(op, dtype, total, narrow(acc, k));
+  for (int64_t k = 1; k < passes::kCascadeWays; ++k) total = step(op, dtype, total, narrow(acc, k));
   const KValue sum = left_to_right(root, tail_sum, total, first_lanes(lanes));
   if (fixed) return sum;
   return b.select(b.icmp(Pred::slt, extent, emit_.i64(lanes)),
