@@ -126,6 +126,15 @@ TEST(LowerCpuRows, PrefetchOfALineOnce) {
   }
 }
 
+// Rows of bf16 that fill no whole vector of it are computed in single vectors of f32.
+TEST(LowerCpuRows, ShortRowsOfBf16) {
+  for (const auto& [columns, whole] : {std::pair<int64_t, bool>{17, false}, {32, true}}) {
+    const tile::Program p = softmax(DType::BF16, Dim(columns), columns, 4);
+    const std::string text = codegen::lower_cpu(p, cpu_target()).str();
+    EXPECT_EQ(text.find("f32x32") != text.npos, whole) << text;
+  }
+}
+
 TEST(LowerCpuRows, Softmax) {
   for (int64_t n : kLengths) {
     if (n == 0) continue;

@@ -113,8 +113,10 @@ void CpuLowering::column_phase(AxisId column, const std::vector<const Root*>& ro
   const bool ordered = std::any_of(roots.begin(), roots.end(), [&](const Root* r) {
     return order_of(*r) != ir::ReduceOrder::any;
   });
-  // Whole vectors of bf16, each two of f32: their halves need no shuffles (llvm/even_odd.cpp).
-  const bool doubled = cost.widest == 4 && cost.bf16 > cost.other && !ordered;
+  // Whole vectors of bf16, each two of f32: their halves need no shuffles (llvm/even_odd.cpp). Rows
+  // that fill none would be masked in both halves.
+  const bool doubled = cost.widest == 4 && cost.bf16 > cost.other && !ordered &&
+                       capacity >= static_cast<int64_t>(target_.vector_bytes) / 2;
   uint16_t lanes = static_cast<uint16_t>(
       std::clamp<int64_t>(target_.vector_bytes / (doubled ? 2 : cost.widest), 2, kir::kMaxLanes));
   lanes = static_cast<uint16_t>(
