@@ -217,7 +217,13 @@ def _compile(
         with entry.phase("import"):
             donated = _donated(gm) if kind == "backward" and not segment else []
             imported = import_graph(
-                gm, kind, _weights(gm, paths), donated, compile_body=compile_body, fast_random=opts.fast_random
+                gm,
+                kind,
+                _weights(gm, paths),
+                donated,
+                compile_body=compile_body,
+                fast_random=opts.fast_random,
+                training=entry.kind in ("forward", "backward"),
             )
         if opts.target not in ("auto", imported.device.type):
             raise WholeGraph(f"tensors on {imported.device}, the option target names {opts.target!r}")

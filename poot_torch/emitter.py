@@ -118,11 +118,13 @@ def _refuse_overflow(number: Any, dtype: torch.dtype) -> None:
 
 
 class Emitter:
-    """Emits equations for one FX node at a time; `meta` is that node's fake result."""
+    """Emits equations for one FX node at a time; `meta` is that node's fake result. `training`: the graph has
+    gradients, or is that of one."""
 
-    def __init__(self, builder: _C.Builder, symbols: Symbols) -> None:
+    def __init__(self, builder: _C.Builder, symbols: Symbols, training: bool = False) -> None:
         self.builder = builder
         self.symbols = symbols
+        self.training = training
         self.meta: Any = None
         self._ramps: dict[_C.Value, int | None] = {}
         self.args_meta: list[Any] = []  # fake tensors of the node's tensor arguments, in order
@@ -145,6 +147,13 @@ class Emitter:
         """The node yields f16 or bf16 on the CPU, where eager's vector code has formulas of its own for them."""
         out = self.meta[0] if isinstance(self.meta, (tuple, list)) else self.meta
         return isinstance(out, torch.Tensor) and out.dtype in REDUCED and out.device.type == "cpu"
+
+    @property
+    def trains_f32_on_cpu(self) -> bool:
+        """The node yields f32 on the CPU in a graph with gradients: a bit grows from step to step there."""
+        out = self.meta[0] if isinstance(self.meta, (tuple, list)) else self.meta
+        f32 = isinstance(out, torch.Tensor) and out.dtype is torch.float32
+        return self.training and f32 and out.device.type == "cpu"
 
     @property
     def on_gpu(self) -> bool:
@@ -373,6 +382,11 @@ class Emitter:
     def cascaded(self, x: Val, axes: Sequence[int], keepdim: bool) -> Val:
         """The sum of x as aten.sum adds it."""
         return self.reduce("sum", x, axes, keepdim, "cascade" if x.dtype in (torch.float32, torch.float64) else None)
+
+    def moments(self, x: Val, axes: Sequence[int]) -> tuple[Val, Val]:
+        """Mean and sum of squared deviations from it over axes of constant sizes, which are kept: f32 on a CPU."""
+        mean, squares = (self.emit(f"welford_{op}", x, axes=sorted(axes), keepdim=True) for op in ("mean", "squares"))
+        return mean, squares
 
     def numel(self, shape: Sequence[Any]) -> Any:
         n: Any = 1

@@ -54,10 +54,11 @@ def import_graph(
     *,
     compile_body: CompileBody,
     fast_random: bool = False,
+    training: bool = False,
 ) -> Imported:
     """`weights` maps argument positions to the parameter's path; `donated` are positions of arguments that nobody
     reads after the call, whose memory the graph may take over; `compile_body` compiles the graphs that higher-order
-    operators hold; `fast_random` draws in kernels.
+    operators hold; `fast_random` draws in kernels; `training`: the graph has gradients, or is that of one.
 
     Raises WholeGraph, with the graph untouched.
     """
@@ -65,7 +66,7 @@ def import_graph(
     folded: dict[str, torch.Tensor] = {}
     while True:
         try:
-            imported = _Importer(gm, name, weights, folded, compile_body, fast_random).run()
+            imported = _Importer(gm, name, weights, folded, compile_body, fast_random, training).run()
         except Folded as found:
             folded[found.node] = found.tensor
         else:
@@ -82,12 +83,13 @@ class _Importer:
         folded: Mapping[str, torch.Tensor],
         compile_body: CompileBody,
         fast_random: bool,
+        training: bool,
     ) -> None:
         self.gm = gm
         self.weights = weights
         self.builder = _C.Builder(name)
         self.symbols = Symbols(self.builder)
-        self.emitter = Emitter(self.builder, self.symbols)
+        self.emitter = Emitter(self.builder, self.symbols, training)
         self.pairs = Pairs(self.emitter)
         self.signature = _C.Signature()
         self.device = device_of(gm)

@@ -153,11 +153,20 @@ def log_softmax_backward(grad: Tensor, output: Tensor, dim: int, input_dtype: to
     return of_x.to(input_dtype).contiguous()
 
 
-@_own(aten.native_layer_norm_backward.default)
 def layer_norm_backward(*args: Any) -> tuple[Tensor | None, ...]:
     """The gradient of x is contiguous, as eager's, whatever that of the result is."""
     of_x, *others = torch._decomp.decompositions.native_layer_norm_backward(*args)
     return (None if of_x is None else of_x.contiguous(), *others)
+
+
+@_own(aten.native_layer_norm_backward.default)
+def _layer_norm_backward(grad: Tensor, x: Tensor, *args: Any) -> tuple[Tensor | None, ...]:
+    """Stays whole where the library runs it, of contiguous operands."""
+    if x.device.type != "cpu" or x.dtype is not torch.float32:
+        return layer_norm_backward(grad, x, *args)
+    if grad.is_contiguous() and x.is_contiguous():
+        return NotImplemented
+    return aten.native_layer_norm_backward(grad.contiguous(), x.contiguous(), *args)
 
 
 @_own(aten.native_batch_norm_backward.default)

@@ -50,6 +50,11 @@ TypeList infer_reduce_bool(const InferCall& call) {
   return {out};
 }
 
+TypeList infer_moment(const InferCall& call) {
+  if (call.in[0].dtype != DType::F32) call.fail("reduce-C2", "operand of type " + call.in[0].str());
+  return {reduced(call)};
+}
+
 TypeList infer_scan(const InferCall& call) {
   call.axis(call.rank(), "scan-C1");
   const TensorType& in = call.in[0];

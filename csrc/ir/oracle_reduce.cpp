@@ -1,7 +1,9 @@
 // Reductions and matrix products. Floating-point sums and products accumulate in double and round
 // once, so the reference is at least as good as any order of f32 additions; integers wrap.
 #include <algorithm>
+#include <functional>
 
+#include "ir/moments.h"
 #include "ir/oracle_ops.h"
 #include "ir/scalar_eval.h"
 
@@ -29,6 +31,26 @@ int64_t dot_int(const HostArray& a, const HostArray& b, int64_t batch, int64_t m
   return static_cast<int64_t>(sum);
 }
 
+// Two passes in double.
+void eval_moment(OracleCall& call, const std::function<int64_t(const Coords&)>& slot) {
+  const HostArray& in = *call.in[0];
+  HostArray& out = call.out[0];
+  const auto size = static_cast<size_t>(out.numel());
+  std::vector<double> mean(size, 0), squares(size, 0);
+  const double count = static_cast<double>(in.numel()) / static_cast<double>(out.numel());
+  const auto each = [&](const std::function<void(size_t, double)>& body) {
+    for_each_position(in.shape, [&](int64_t i, const Coords& at) {
+      body(static_cast<size_t>(slot(at)), to_double(in.bits(i), in.dtype));
+    });
+  };
+  each([&](size_t i, double x) { mean[i] += x / count; });
+  each([&](size_t i, double x) { squares[i] += (x - mean[i]) * (x - mean[i]); });
+  for (size_t i = 0; i < size; ++i)
+    out.set_bits(
+        static_cast<int64_t>(i),
+        from_double(call.eqn.op == OpCode::welford_mean ? mean[i] : squares[i], out.dtype));
+}
+
 }  // namespace
 
 void eval_reduce(OracleCall& call) {
@@ -40,10 +62,7 @@ void eval_reduce(OracleCall& call) {
   const auto reduced = [&](size_t axis) {
     return std::find(axes.begin(), axes.end(), static_cast<int64_t>(axis)) != axes.end();
   };
-  const bool sums = op == OpCode::reduce_sum || op == OpCode::reduce_prod;
-  const DType accumulate = is_float(in.dtype) && sums ? DType::F64 : in.dtype;
-  std::vector<Bits> acc(static_cast<size_t>(out.numel()), reduce_identity(op, accumulate));
-  for_each_position(in.shape, [&](int64_t i, const Coords& at) {
+  const auto slot_of = [&](const Coords& at) {
     Coords to;
     for (size_t axis = 0; axis < at.size(); ++axis) {
       if (!reduced(axis))
@@ -51,7 +70,14 @@ void eval_reduce(OracleCall& call) {
       else if (keepdim)
         to.push_back(0);
     }
-    Bits& slot = acc[static_cast<size_t>(linear(out.shape, to))];
+    return linear(out.shape, to);
+  };
+  if (is_moment(op)) return eval_moment(call, slot_of);
+  const bool sums = op == OpCode::reduce_sum || op == OpCode::reduce_prod;
+  const DType accumulate = is_float(in.dtype) && sums ? DType::F64 : in.dtype;
+  std::vector<Bits> acc(static_cast<size_t>(out.numel()), reduce_identity(op, accumulate));
+  for_each_position(in.shape, [&](int64_t i, const Coords& at) {
+    Bits& slot = acc[static_cast<size_t>(slot_of(at))];
     const Bits value = accumulate == in.dtype
                            ? in.bits(i)
                            : from_double(to_double(in.bits(i), in.dtype), accumulate);

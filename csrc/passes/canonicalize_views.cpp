@@ -67,7 +67,8 @@ Rewrite reduce(CanonicalSweep& sweep, ir::Eqn& eqn) {
   const bool unit = std::all_of(axes.begin(), axes.end(),
                                 [&](int64_t a) { return in[static_cast<size_t>(a)].is_const(1); });
   const DType dtype = sweep.dtype(eqn.inputs[0]);
-  if (!unit || is_complex(dtype) || sweep.edit.type(eqn.outs[0]).dtype != dtype)
+  if (!unit || is_complex(dtype) || eqn.op == OpCode::welford_squares ||
+      sweep.edit.type(eqn.outs[0]).dtype != dtype)
     return Rewrite::none();
   if (eqn.op != OpCode::reduce_sum || !is_float(dtype)) return becomes_reshape(sweep, eqn);
   const Shape& out = sweep.edit.type(eqn.outs[0]).shape;

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/moments.h"
 #include "passes/request.h"
 
 namespace poot::passes {
@@ -123,7 +124,7 @@ class Splitter {
 
   std::optional<SplitReduction> run() {
     for (const Eqn& e : body_.eqns()) {
-      if (is_reduction(e) && !add(e)) return std::nullopt;
+      if (is_reduction(e) && (ir::is_moment(e.op) || !add(e))) return std::nullopt;
     }
     if (reductions_.empty()) return std::nullopt;
     for (const ir::GraphOutput& o : body_.outputs())

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
 
-from ..emitter import Emitter, Val, is_float, opmath
+from ..emitter import Declined, Emitter, Val, is_float, opmath
 from . import lower
 
 aten = torch.ops.aten
@@ -31,7 +31,6 @@ _UNARY_FLOAT = {
     "acos": aten.acos,
     "sinh": aten.sinh,
     "cosh": aten.cosh,
-    "tanh": aten.tanh,
     "asinh": aten.asinh,
     "acosh": aten.acosh,
     "atanh": aten.atanh,
@@ -63,6 +62,13 @@ for _op, _packet in _UNARY_FLOAT.items():
     lower(_packet.default)(_unary_float(_op))
 for _op, _packet in _UNARY_ROUNDING.items():
     lower(_packet.default)(_unary_rounding(_op))
+
+
+@lower(aten.tanh.default)
+def tanh(e: Emitter, x: Val) -> Val:
+    if e.trains_f32_on_cpu and x.dtype is torch.float32:
+        raise Declined("eager's bits are those of a vendor's function")
+    return _unary_float("tanh")(e, x)
 
 
 @lower(aten.sigmoid.default)

@@ -81,11 +81,27 @@ def _normalized(e: Emitter, x: Val, axes: list[int], eps: float) -> tuple[Val, V
     return e.mul(e.sub(x, mean), rstd), mean, rstd
 
 
+def _as_eager(
+    e: Emitter, x: Val, axes: list[int], weight: Val | None, bias: Val | None, eps: float
+) -> tuple[Val, Val, Val]:
+    """Layer norm of f32 with the bits of eager's on the CPU, whose compiler joins the last product and sum."""
+    count = e.numel([x.shape[a] for a in axes])
+    mean, squares = e.moments(x, axes)
+    rstd = e.emit("rsqrt", e.add(e.div(squares, count), eps))
+    centred, shift = e.sub(x, mean), e.full(0, (), x.dtype) if bias is None else bias
+    if weight is None:
+        return e.emit("fma", centred, rstd, shift), mean, rstd
+    return e.emit("fma", e.mul(centred, rstd), weight, shift), mean, rstd
+
+
 @lower(aten.native_layer_norm.default)
 def layer_norm(
     e: Emitter, x: Val, normalized_shape: Any, weight: Val | None, bias: Val | None, eps: float
 ) -> tuple[Val, Val, Val]:
     axes = list(range(x.ndim - len(normalized_shape), x.ndim))
+    count = e.numel([x.shape[a] for a in axes])
+    if e.trains_f32_on_cpu and isinstance(count, int) and count > 1:
+        return _as_eager(e, x, axes, weight, bias, eps)
     y, mean, rstd = _normalized(e, e.cast(x, opmath(x.dtype)), axes, eps)
     y = e.cast(_affine(e, y, weight, bias), x.dtype)
     return y, e.cast(mean, e.meta[1].dtype), e.cast(rstd, e.meta[2].dtype)

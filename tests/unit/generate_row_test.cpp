@@ -86,6 +86,33 @@ TEST(GenerateRow, symbolic_layer_norm_with_row_outputs) {
                    .tolerance = 1e-5});
 }
 
+TEST(GenerateRow, moments_of_whole_rows) {
+  const std::string graph = R"(graph @ln(%x: f32[5,C], %w: f32[C]) -> (f32[5,C], f32[5,1]) {
+      %0 = welford_mean %x {axes=[1], keepdim=true} : f32[5,1]
+      %1 = welford_squares %x {axes=[1], keepdim=true} : f32[5,1]
+      %2 = sub %x, %0 : f32[5,C]
+      %3 = div %2, %1 : f32[5,C]
+      %4 = mul %3, %w : f32[5,C]
+      return %4, %1
+    })";
+  for (const int64_t columns : {1, 2, 7, 8, 70, 1000, 70000})
+    run_tile_case({.kind = RequestKind::Row,
+                   .graph = replace(graph, "C", std::to_string(columns)),
+                   .tolerance = 1e-5,
+                   .cpu_only = true});
+  const std::string square = R"(graph @ln(%x: f32[6,7,8]) -> (f32[6,1,1], f32[6]) {
+      %0 = welford_mean %x {axes=[1,2], keepdim=true} : f32[6,1,1]
+      %1 = welford_squares %x {axes=[1,2], keepdim=false} : f32[6]
+      return %0, %1
+    })";
+  for (const RequestKind kind : {RequestKind::Row, RequestKind::Reduce})
+    run_tile_case({.kind = kind,
+                   .graph = square,
+                   .inputs = {{0, {{1, 48, 6}, 0, 4}}},
+                   .tolerance = 1e-5,
+                   .cpu_only = true});
+}
+
 TEST(GenerateRow, several_trailing_axes) {
   const std::string graph = R"(graph @gn(%x: f32[3,4,5,6], %w: f32[4,1,1]) -> (f32[3,4,5,6]) {
       %0 = reduce_sum %x {axes=[2,3], keepdim=true} : f32[3,4,1,1]

@@ -210,6 +210,24 @@ TEST(LowerCpuRows, ReductionsOfEveryDtype) {
   }
 }
 
+// Tails, chunks side by side, blocks of chunks in loops; of what is dear, kept for the next walk.
+TEST(LowerCpuRows, Moments) {
+  for (int64_t n : {1, 7, 8, 100, 1024, 1500, 4096, 9000, 33001}) {
+    TileBuilder b("moments");
+    const BufferId x = b.buffer("x", kF32, false), out = b.buffer("out", kF32, true),
+                   squares = b.buffer("squares", kF32, true);
+    const Rows at = rows(b, Dim(n), n, 2);
+    ValueId v = b.load(x, at.at, {at.r, at.c});
+    v = n % 2 == 0 ? b.pointwise(OpCode::exp, kF32, {v}) : b.pointwise(OpCode::abs, kF32, {v});
+    const ValueId mean = b.reduce(OpCode::welford_mean, v, 1);
+    b.store(squares, at.row,
+            b.broadcast(b.reduce(OpCode::welford_squares, v, 1), {at.r, AxisId()}));
+    b.store(out, at.at, b.pointwise(OpCode::mul, kF32, {v, mean}));
+    compare(b.finish(), {Data::random(kF32, n * 3, 1), Data(kF32, n * 3), Data(kF32, 3)}, {0, 3},
+            64);
+  }
+}
+
 TEST(LowerCpuRows, NanReachesTheMaximum) {
   TileBuilder b("nan_max");
   const BufferId x = b.buffer("x", kF32, false), out = b.buffer("out", kF32, true);

@@ -152,6 +152,19 @@ TEST(Oracle, Reductions) {
             (List{0, 0}));
 }
 
+TEST(Oracle, Moments) {
+  const HostArray x = array(DType::F32, {2, 2}, {1, 3, 5, INFINITY});
+  const auto moment = [&](const std::string& op, const std::string& axes) {
+    return first("graph @g(%x: f32[2,2]) -> (f32[2]) {\n%0 = " + op + " %x {axes=[" + axes +
+                     "], keepdim=false} : f32[2]\nreturn %0\n}",
+                 {x});
+  };
+  EXPECT_EQ(moment("welford_mean", "1"), (List{2, INFINITY}));
+  EXPECT_EQ(moment("welford_mean", "0")[0], 3);
+  EXPECT_EQ(moment("welford_squares", "0")[0], 8);
+  EXPECT_TRUE(std::isnan(moment("welford_squares", "1")[1]));
+}
+
 TEST(Oracle, Products) {
   const HostArray a = array(DType::F32, {2, 2}, {1, 2, 3, 4});
   const HostArray b = array(DType::F32, {2, 1}, {5, 6});

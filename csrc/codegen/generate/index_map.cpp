@@ -382,6 +382,8 @@ NodeId IndexMap::reduce(const ir::Eqn& e, DType dtype, const Coordinates& at, co
     if (e.op == OpCode::reduce_sum && is_float(accumulate))  // which starts at 0.0: no sum is -0.0
       only = nodes_.pointwise(OpCode::add, accumulate,
                               {only, nodes_.literal(ir::Scalar::of(accumulate, 0.0))});
+    if (e.op == OpCode::welford_squares)
+      only = nodes_.pointwise(OpCode::sub, accumulate, {only, only});
     return nodes_.cast(only, dtype);
   }
   if (covered.size() != reduced_shape_.size())

@@ -30,6 +30,7 @@ tile::Program generate_reduce(const passes::KernelRequest& request, const Target
   const auto shape = reduction_shape(*request.body);
   if (!shape) return generate_elementwise(request, target);
   const Region region = reduction_region(request, *shape, false);
+  if (has_moments(region)) return emit_rows(request, region, target, kResident);
   if (runs_across(region) && !takes_columns_apart(request, region, *shape, target))
     return emit_across(request, region, target);
   if (!request.parts.is_const(1)) return emit_partial_rows(request, region, target);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "ir/moments.h"
 #include "ir/scalar_eval.h"
 #include "support/errors.h"
 
@@ -15,6 +16,14 @@ ir::Scalar reduction_identity(OpCode reduction, DType accumulate) {
   const ir::Bits bits = ir::reduce_identity(reduction, accumulate);
   if (is_float(accumulate)) return ir::Scalar::of(accumulate, ir::to_double(bits, accumulate));
   return ir::Scalar::of(accumulate, ir::to_int(bits, accumulate));
+}
+
+bool has_moments(const Region& region) {
+  for (uint32_t i = 0; i < region.nodes.size(); i++) {
+    const Node& n = region.nodes.at(NodeId(i));
+    if (n.kind == NodeKind::Reduce && region.live[i] && ir::is_moment(n.op)) return true;
+  }
+  return false;
 }
 
 OpCode combining_op(OpCode reduction) {

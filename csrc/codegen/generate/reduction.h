@@ -8,6 +8,7 @@
 namespace poot::codegen {
 
 ir::Scalar reduction_identity(ir::OpCode reduction, DType accumulate);
+bool has_moments(const Region& region);         // which are taken of whole rows
 ir::OpCode combining_op(ir::OpCode reduction);  // reduce_sum -> add
 
 // What a body's reductions cover: sizes of the kept and the reduced dims of the widest operand.

@@ -222,9 +222,13 @@ tile::Program emit_rows(const passes::KernelRequest& request, const Region& regi
     kernel.whole_chunks();
     resident_limit = INT64_MAX;
   }
-  if (reduced.size() > 1) return kernel.streaming();
   const Flat columns = flatten(region, reduced);
   const int64_t most = columns.size.range(request.body->symbols()).hi;
+  if (has_moments(region) && target.isa != Isa::X86)
+    throw Unsupported(request.name, "moments by Welford's recurrence on a GPU");
+  if (has_moments(region))
+    return kernel.resident(columns, std::clamp<int64_t>(most, 1, kLongest), target);
+  if (reduced.size() > 1) return kernel.streaming();
   // The threads of a GPU's block stream a row of any length.
   if (most > resident_limit && target.isa == Isa::X86) return kernel.streaming();
   return kernel.resident(columns, std::clamp<int64_t>(most, 1, kLongest), target);
@@ -235,7 +239,7 @@ tile::Program generate_row(const passes::KernelRequest& request, const Target& t
   if (!shape) return generate_elementwise(request, target);
   if (!shape->trailing) throw Unsupported(request.name, "row reductions over leading axes");
   const Region region = reduction_region(request, *shape, true);
-  if (target.isa == Isa::X86 && runs_across(region)) {
+  if (target.isa == Isa::X86 && runs_across(region) && !has_moments(region)) {
     if (auto program = emit_turned_rows(request, region, target)) return std::move(*program);
     return emit_across(request, region, target);
   }

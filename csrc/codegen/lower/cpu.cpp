@@ -98,6 +98,8 @@ void CpuLowering::vector(const std::vector<const Root*>& roots, const Emitter::V
 }
 
 void CpuLowering::column_phase(AxisId column, const std::vector<const Root*>& roots) {
+  if (std::any_of(roots.begin(), roots.end(), [](const Root* r) { return is_moment(*r); }))
+    return moments_phase(column, roots);
   if (const Roots apart = other_cascades(roots); !apart.empty()) {
     column_phase(column, apart);
     Roots others;

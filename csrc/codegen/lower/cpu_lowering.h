@@ -52,6 +52,10 @@ class CpuLowering final : public BlockLowering {
   kir::ValueId vector_total(const Root& root, kir::ValueId acc, kir::ValueId extent,
                             std::optional<int64_t> fixed);
 
+  // cpu_moments.cpp
+  static bool is_moment(const Root& root);
+  void moments_phase(tile::AxisId column, const Roots& roots);
+
   // cpu_dots.cpp
   void dots(const Roots& roots) override;
   struct DotBlock {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "codegen/tile/op_table.h"
+#include "ir/moments.h"
 #include "ir/scalar_eval.h"
 #include "program/kernel_abi.h"
 #include "support/errors.h"
@@ -229,6 +230,7 @@ class Interpreter {
   void reduce(const Inst& inst) {
     const AxisId axis = p_.types[inst.args[0].index].axes[inst.axis];
     const int64_t n = extent(axis);
+    if (ir::is_moment(inst.pointwise)) return moment(inst, axis, n);
     fill(inst.results[0], [&] {
       Bits acc = ir::reduce_identity(inst.pointwise, inst.dtype);
       for (int64_t k = 0; k < n; k++) {
@@ -236,6 +238,22 @@ class Interpreter {
         acc = ir::reduce_step(inst.pointwise, inst.dtype, acc, element(inst.args[0]));
       }
       return acc;
+    });
+  }
+  void moment(const Inst& inst, AxisId axis, int64_t n) {
+    fill(inst.results[0], [&] {
+      double sum = 0, squares = 0;
+      const auto each = [&](const std::function<void(double)>& body) {
+        for (int64_t k = 0; k < n; k++) {
+          if (axis) coordinates_[axis.index] = k;
+          body(ir::to_double(element(inst.args[0]), inst.dtype));
+        }
+      };
+      each([&](double x) { sum += x; });
+      const double mean = sum / static_cast<double>(n);
+      each([&](double x) { squares += (x - mean) * (x - mean); });
+      return ir::from_double(inst.pointwise == ir::OpCode::welford_mean ? mean : squares,
+                             inst.dtype);
     });
   }
   void dot(const Inst& inst) {
