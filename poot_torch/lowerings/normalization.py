@@ -18,7 +18,8 @@ aten = torch.ops.aten
 
 
 def _softmax(e: Emitter, x: Val, dim: int, finish: Callable[[Val, Val], Val]) -> Val:
-    """`finish` of x - max and the sum of its exponentials along the axis, as eager adds a row of f32."""
+    """`finish` of x - max and the sum of its exponentials along the axis. Where there are gradients, rows of f32 add as
+    eager's do; elsewhere in the order that suits a maximum and exponentials of fewer passes."""
     wide = e.cast(x, opmath(x.dtype))
     if any(d == 0 for d in x.shape if isinstance(d, int)):
         return e.full(0, x.shape, e.out_dtype)
@@ -26,8 +27,8 @@ def _softmax(e: Emitter, x: Val, dim: int, finish: Callable[[Val, Val], Val]) ->
         return e.cast(finish(e.sub(wide, wide), e.full(1, (), wide.dtype)), e.out_dtype)
     wide, axis, back = trailing(e, wide, [dim % x.ndim])
     shifted = e.sub(wide, e.reduce("max", wide, axis, True))
-    of_rows = x.dtype is torch.float32 and not e.on_gpu and dim % x.ndim == x.ndim - 1
-    total = e.reduce("sum", e.emit("exp", shifted), axis, True, "vector" if of_rows else None)
+    order = "vector" if e.trains_f32_on_cpu and dim % x.ndim == x.ndim - 1 else None
+    total = e.reduce("sum", e.emit("exp", shifted), axis, True, order)
     return e.transpose(e.cast(finish(shifted, total), e.out_dtype), back)
 
 
@@ -61,7 +62,7 @@ def safe_softmax(e: Emitter, x: Val, dim: int, dtype: torch.dtype | None = None)
 
 @lower(aten._log_softmax.default)
 def log_softmax(e: Emitter, x: Val, dim: int, half_to_float: bool) -> Val:
-    log = "log" if e.on_gpu else "log_vector"
+    log = "log_vector" if e.trains_f32_on_cpu else "log"
     return _softmax(e, x, dim, lambda shifted, total: e.sub(shifted, e.emit(log, total)))
 
 
