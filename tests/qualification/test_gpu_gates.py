@@ -107,7 +107,7 @@ def test_a_second_process_comes_after_the_first(monkeypatch, tmp_path):
 
     monkeypatch.setattr(gpu_first, "in_a_process", in_a_process)
     rows = gpu_first.section_first(argparse.Namespace(models=None, caches=pathlib.Path(tmp_path)))
-    assert len(ended) == 4 * (len(gpu_first.COLD) + len(gpu_first.WARM) * gpu_first.STARTS)
+    assert len(ended) == len(rows) * (len(gpu_first.COLD) + len(gpu_first.WARM) * gpu_first.STARTS)
     assert rows["llama-1b-decode"]["poot/inductor"] == 0.4
     assert rows["llama-1b-decode"]["poot again/aot_eager"] == 1.0
     assert rows["llama-1b-decode"]["memory"]["poot/inductor"] == 1.0
