@@ -394,10 +394,11 @@ class Emitter:
             n = n * d
         return n
 
-    def mean(self, x: Val, axes: Sequence[int], keepdim: bool) -> Val:
-        """Sum over axes divided by their size, in x's dtype."""
+    def mean(self, x: Val, axes: Sequence[int], keepdim: bool, *, cascaded: bool = False) -> Val:
+        """Sum over axes divided by their size, in x's dtype; `cascaded`: as aten.mean adds it."""
         count = self.numel([x.shape[a] for a in axes])
-        return self.div(self.cascaded(x, axes, keepdim), count)
+        total = self.cascaded(x, axes, keepdim) if cascaded else self.reduce("sum", x, axes, keepdim)
+        return self.div(total, count)
 
 
 def default_dtype(x: Any) -> torch.dtype:

@@ -65,18 +65,8 @@ class ContractionFusion {
                : -1;
   }
 
-  // Where a value lies, as far as views of an argument or of a computed (dense) value tell.
   std::optional<Window> window(const Operand& o) const {
-    const ValueId v = std::get<ValueId>(o);
-    const Shape& s = graph_.type(v).shape;
-    if (const int32_t d = view_def(o); d >= 0) {
-      const Eqn& view = eqn(static_cast<uint32_t>(d));
-      const auto from = window(view.inputs[0]);
-      return from ? view_window(view, *from, s) : std::nullopt;
-    }
-    Window w = Window::contiguous(s);
-    if (graph_.value(v).layout) w.strides = graph_.value(v).layout->strides;
-    return w;
+    return window_of(graph_, std::get<ValueId>(o));
   }
 
   // The side with more rows or columns is the matrix.

@@ -20,6 +20,7 @@
 #include <algorithm>
 
 #include "passes/fusion_cost.h"
+#include "passes/layout.h"
 #include "passes/partition.h"
 #include "passes/row_shape.h"
 #include "passes/value_label.h"
@@ -205,8 +206,8 @@ class RowFusion {
     const RowShape& row = rows_[r];
     const Shape& own = shape(e);
     const ir::OpKind kind = eqn.info().kind;
-    const bool lookup =
-        is_lookup(eqn) && (is_full(row, own) || is_per_row(row, own)) && !made_in(r, eqn.inputs[0]);
+    const bool lookup = is_lookup(eqn) && (is_full(row, own) || is_per_row(row, own)) &&
+                        runs_along(eqn.inputs[0]) && !made_in(r, eqn.inputs[0]);
     // A lookup joins for one reader only: as a further result it would cost more than it saves.
     const bool rowwise = (ir::is_pointwise(kind) || (lookup && only_reads(r, e, reader))) &&
                          beside_rows(row, e, reader);
@@ -221,6 +222,12 @@ class RowFusion {
     }
     if (!ir::is_pointwise(kind) || rowwise) return false;
     return take_small(r, e, reader);
+  }
+
+  // Rows that lie across memory are computed side by side, which a lookup in each would end.
+  bool runs_along(const ir::Operand& o) const {
+    const auto w = ir::is_value(o) ? window_of(graph_, std::get<ir::ValueId>(o)) : std::nullopt;
+    return !w || w->strides.empty() || w->strides.back().is_const(1);
   }
 
   static bool is_lookup(const ir::Eqn& eqn) {

@@ -97,6 +97,20 @@ std::optional<Window> view_window(const ir::Eqn& eqn, const Window& operand, con
   }
 }
 
+std::optional<Window> window_of(const ir::Graph& graph, ir::ValueId v) {
+  const Shape& shape = graph.type(v).shape;
+  if (const int32_t d = graph.def(v); d >= 0) {
+    const ir::Eqn& view = graph.eqns()[static_cast<uint32_t>(d)];
+    if (ir::is_view(view.info().kind) && ir::is_value(view.inputs[0])) {
+      const auto from = window_of(graph, std::get<ir::ValueId>(view.inputs[0]));
+      return from ? view_window(view, *from, shape) : std::nullopt;
+    }
+  }
+  Window w = Window::contiguous(shape);
+  if (graph.value(v).layout) w.strides = graph.value(v).layout->strides;
+  return w;
+}
+
 bool same_strides(const Shape& shape, const Shape& a, const Shape& b) {
   if (a.size() != shape.size() || b.size() != shape.size()) return false;
   if (numel(shape).is_const(0)) return true;

@@ -22,6 +22,8 @@ std::optional<Shape> reshape_strides(const Window& w, const Shape& to);
 Window expand(const Window& w, const Shape& to);
 // The window that a View equation's result is, if it is one.
 std::optional<Window> view_window(const ir::Eqn& eqn, const Window& operand, const Shape& result);
+// Where a value lies, as far as views of an argument or of a computed (dense) value tell.
+std::optional<Window> window_of(const ir::Graph& graph, ir::ValueId v);
 // The slice of an update_slice or slice equation.
 Window slice_window(const Window& w, int64_t axis, const Dim& start, const Dim& end, int64_t step);
 

@@ -113,7 +113,7 @@ def rms_norm(e: Emitter, x: Val, normalized_shape: Any, weight: Val | None, eps:
     axes = list(range(x.ndim - len(normalized_shape), x.ndim))
     wide = e.cast(x, opmath(x.dtype))
     eps = torch.finfo(wide.dtype).eps if eps is None else eps
-    rstd = e.emit("rsqrt", e.add(e.mean(e.mul(wide, wide), axes, True), eps))
+    rstd = e.emit("rsqrt", e.add(e.mean(e.mul(wide, wide), axes, True, cascaded=True), eps))
     y = e.cast(_affine(e, e.mul(wide, rstd), weight, None), x.dtype)
     return y, e.cast(rstd, e.meta[1].dtype)
 

@@ -66,7 +66,7 @@ def mean(e: Emitter, x: Val, dim: Any = None, keepdim: bool = False, *, dtype: t
     if not is_float(dtype):
         raise Declined("mean of integers")
     wide = e.cast(e.cast(x, dtype), opmath(dtype))
-    return e.cast(e.mean(wide, normalize_axes(dim, x.ndim), keepdim), dtype)
+    return e.cast(e.mean(wide, normalize_axes(dim, x.ndim), keepdim, cascaded=True), dtype)
 
 
 @lower(aten.amax.default)

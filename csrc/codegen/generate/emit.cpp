@@ -160,10 +160,13 @@ ValueId Emitter::value(NodeId node) {
       out = b_.pointwise(n.op, n.dtype, std::move(args));
       break;
     }
-    case NodeKind::Reduce:
+    case NodeKind::Reduce: {
       if (reduce_position_ < 0) throw InternalError("generate: a reduction out of its loop");
-      out = b_.reduce(n.op, full(n.args[0]), static_cast<uint32_t>(reduce_position_), n.order);
+      const bool any = drops_cascades_ && n.order == ir::ReduceOrder::cascade;
+      out = b_.reduce(n.op, full(n.args[0]), static_cast<uint32_t>(reduce_position_),
+                      any ? ir::ReduceOrder::any : n.order);
       break;
+    }
     case NodeKind::Dot:
       out = dot(n);
       break;

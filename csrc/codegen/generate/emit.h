@@ -29,6 +29,8 @@ class Emitter {
   // Position of the axis that Reduce nodes reduce when they are emitted in line, or -1: they must
   // have been set.
   void reduce_over(int position);
+  // Sums that ask for a cascade take any order: eager's is that of memory, and rows run across it.
+  void drop_cascades() { drops_cascades_ = true; }
   // Products become sums of products of elements, for targets without dots.
   void dots_as_sums(bool yes) { dots_as_sums_ = yes; }
   // Dots start from what their nodes name, rather than have it added to them.
@@ -58,6 +60,7 @@ class Emitter {
   std::map<NodeId, tile::ValueId> given_, emitted_;
   mutable std::map<NodeId, uint32_t> depends_;
   int reduce_position_ = -1;
+  bool drops_cascades_ = false;
   bool dots_as_sums_ = false, dots_start_ = false;
 };
 

@@ -119,6 +119,7 @@ class TurnedRows {
     const AxisId c = b_.axis("c", capacity_, b_.dim(columns_.size));
     Emitter emit = emitter(r.axis, r.index, c, b_.coord(c));
     emit.reduce_over(1);
+    emit.drop_cascades();
     if (through_)
       emit.set(loads_[0], b_.load(buffers_.outputs[through_->output], emit.index(through_->index),
                                   {r.axis, c}));
