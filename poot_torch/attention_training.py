@@ -132,6 +132,45 @@ def _flash_backward(
     )  # fmt: skip
 
 
+@_operator(
+    "cudnn_attention(Tensor q, Tensor k, Tensor v, Tensor? bias, float dropout_p, bool is_causal, float? scale)"
+    " -> (Tensor, Tensor, Tensor, Tensor)",
+    torch.Tag.nondeterministic_seeded,
+)
+def _cudnn(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout_p: float, is_causal: bool, scale: float | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    out, lse, _, _, _, _, seed, offset, _ = aten._scaled_dot_product_cudnn_attention(
+        q, k, v, bias, True, dropout_p, is_causal, False, scale=scale
+    )
+    return out, lse, _on_device(seed, q, dropout_p > 0), _on_device(offset, q, dropout_p > 0)
+
+
+@_operator(
+    "cudnn_attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor out, Tensor lse,"
+    " Tensor seed, Tensor offset, float dropout_p, bool is_causal, float? scale) -> (Tensor, Tensor, Tensor)"
+)
+def _cudnn_backward(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    out: Tensor,
+    lse: Tensor,
+    seed: Tensor,
+    offset: Tensor,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """cuDNN reads the state of dropout from the device."""
+    return aten._scaled_dot_product_cudnn_attention_backward(
+        grad, q, k, v, out, lse, seed, offset, bias, None, None, q.shape[2], k.shape[2], dropout_p, is_causal,
+        scale=scale,
+    )  # fmt: skip
+
+
 @_decomposes(aten._scaled_dot_product_efficient_attention.default)
 def _decompose_efficient(
     q: Tensor,
@@ -214,3 +253,49 @@ def _decompose_flash_backward(
     if q.device.type != "cuda":
         return NotImplemented
     return torch.ops.poot.flash_attention_backward(grad, q, k, v, out, lse, state, unused, dropout_p, is_causal, scale)
+
+
+@_decomposes(aten._scaled_dot_product_cudnn_attention.default)
+def _decompose_cudnn(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    compute_log_sumexp: bool,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> Any:
+    if q.device.type != "cuda" or not compute_log_sumexp or return_debug_mask:
+        return NotImplemented
+    out, lse, seed, offset = torch.ops.poot.cudnn_attention(q, k, v, bias, dropout_p, is_causal, scale)
+    return out, lse, None, None, q.shape[2], k.shape[2], seed, offset, None
+
+
+@_decomposes(aten._scaled_dot_product_cudnn_attention_backward.default)
+def _decompose_cudnn_backward(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    seed: Tensor,
+    offset: Tensor,
+    bias: Tensor | None,
+    cum_seq_q: Tensor | None,
+    cum_seq_k: Tensor | None,
+    max_q: Any,
+    max_k: Any,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    scale: float | None = None,
+) -> Any:
+    if q.device.type != "cuda" or cum_seq_q is not None:
+        return NotImplemented
+    return torch.ops.poot.cudnn_attention_backward(
+        grad, q, k, v, bias, out, lse, seed, offset, dropout_p, is_causal, scale
+    )

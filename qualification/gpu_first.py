@@ -4,10 +4,10 @@
     python -m qualification.gpu_first --child MODEL KIND       # one process's figures, as JSON
 
 KIND: poot and inductor (cold), "poot again" (a second process on poot's cache, whose worker is out of reach: nothing
-can be compiled in it) and aot_eager. Several processes get ready at once; first calls are made one at a time. Second
-processes and aot_eager make STARTS each, in turns, and their seconds are the medians. The first of all are aot_eager's,
-which bring the files of the libraries into memory. The cold processes go on to measure a steady call's memory beside
-the model and its arguments:
+can be compiled in it) and aot_eager. Several processes get ready at once; a first call has CORES of the processor to
+itself, and as many are made at once as there are such shares. Second processes and aot_eager make STARTS each, in
+turns, and their seconds are the medians. The first of all are aot_eager's, which bring the files of the libraries into
+memory. The cold processes go on to measure a steady call's memory beside the model and its arguments:
 
 peak_bytes: what torch's allocator has given out at the worst moment of a call (torch.cuda.max_memory_allocated; the
 result and cuBLAS workspaces included) beyond what the model and its arguments take. Beside it: graph_pools, the
@@ -31,7 +31,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import IO, Any
 
 import torch
 import torch._dynamo
@@ -44,21 +44,44 @@ WARM = ("poot again", "aot_eager")
 STARTS = 2  # of each warm kind
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOGETHER = 8  # processes
-LOCK = "QUALIFICATION_LOCK"  # environment: the file that a first call locks
+CORES = 8  # for a first call
+SHARES = "QUALIFICATION_SHARES"  # environment: the folder of the files that first calls lock, one a share of the cores
 
 
 # ---- in the process
 
 
+def shares_of_cores() -> list[list[int]]:
+    cores = sorted(os.sched_getaffinity(0))
+    count = max(1, len(cores) // CORES)
+    return [cores[i * CORES : (i + 1) * CORES] for i in range(count)]
+
+
 @contextlib.contextmanager
-def first_calls_apart() -> Iterator[None]:
-    path = os.environ.get(LOCK)
-    if path is None:
+def a_share_of_the_cores() -> Iterator[None]:
+    """Waits for one; the threads there are, and those that come, keep to it."""
+    folder = os.environ.get(SHARES)
+    if folder is None:
         yield
         return
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        files = [(c, stack.enter_context(open(f"{folder}/share{c[0]}", "w"))) for c in shares_of_cores()]
+        cores = None
+        while cores is None:
+            cores = next((c for c, file in files if locked(file)), None)
+            time.sleep(0.02)
+        for thread in os.listdir("/proc/self/task"):
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread), cores)
         yield
+
+
+def locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def graph_pools() -> int:
@@ -100,7 +123,7 @@ def measure(name: str, kind: str) -> dict[str, Any]:
     torch._C._cuda_clearCublasWorkspaces()
     before = torch.cuda.memory_allocated()
     f = instance.step(compiled(instance.fn, kind.partition(" ")[0]))
-    with torch.no_grad(), first_calls_apart():
+    with torch.no_grad(), a_share_of_the_cores():
         torch.cuda.synchronize()
         start = time.perf_counter()
         f(*instance.args)
@@ -119,7 +142,7 @@ def measure(name: str, kind: str) -> dict[str, Any]:
 def in_a_process(name: str, kind: str, caches: pathlib.Path) -> dict[str, Any]:
     env = dict(os.environ, **cache_variables(caches, name))
     env.update(POOT_CACHE_DIR=f"{caches}/{name}/poot", CUDA_CACHE_PATH=f"{caches}/{name}/cuda")
-    env[LOCK] = f"{caches}/lock"
+    env.update({SHARES: str(caches), "TORCHINDUCTOR_COMPILE_THREADS": str(CORES)})
     if kind == "poot again":
         env["POOT_KERNELC"] = f"{caches}/none"
     command = [sys.executable, "-m", "qualification.gpu_first", "--child", name, kind]

@@ -120,6 +120,20 @@ def flash_attention_with_state(
     return attention(e, q, k, v, None, dropout_p, is_causal, scale)[:1]
 
 
+@lower(torch.ops.poot.efficient_attention.default, torch.ops.poot.cudnn_attention.default)
+def biased_attention_with_state(
+    e: Emitter,
+    q: Val,
+    k: Val,
+    v: Val,
+    bias: Val | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[Val]:
+    return attention(e, q, k, v, bias, dropout_p, is_causal, scale)[:1]
+
+
 @lower(
     aten._scaled_dot_product_efficient_attention.default,
     aten._scaled_dot_product_cudnn_attention.default,
@@ -143,6 +157,8 @@ def biased_attention(
 FIRST_RESULT.update(
     (
         torch.ops.poot.flash_attention.default,
+        torch.ops.poot.efficient_attention.default,
+        torch.ops.poot.cudnn_attention.default,
         aten._scaled_dot_product_flash_attention.default,
         aten._scaled_dot_product_efficient_attention.default,
         aten._scaled_dot_product_cudnn_attention.default,

@@ -52,8 +52,22 @@ def test_flash_attention():
     assert [g.shape for g in grads] == [q.shape] * 3
 
 
-def test_what_keeps_atens_operators():
+@pytest.mark.parametrize("bias", [False, True])
+def test_cudnn_attention(bias):
+    q, k, v = operands(torch.bfloat16)
+    mask = torch.empty(2, 4, 33, 33, dtype=torch.bfloat16, device="cuda") if bias else None
+    forward = table()[aten._scaled_dot_product_cudnn_attention.default]
+    out, lse, *lengths, seed, offset, debug = forward(q, k, v, mask, True, 0.1, True)
+    assert (out.shape, lse.shape[:3], lengths, debug) == (q.shape, (2, 4, 33), [None, None, 33, 33], None)
+    assert states(seed, offset) == [(torch.int64, "cuda")] * 2
+    backward = table()[aten._scaled_dot_product_cudnn_attention_backward.default]
+    grads = backward(out, q, k, v, out, lse, seed, offset, mask, *lengths, 0.1, True)
+    assert [g.shape for g in grads] == [q.shape] * 3
+
+
+@pytest.mark.parametrize("name", ["efficient", "cudnn"])
+def test_what_keeps_atens_operators(name):
     """Nothing reads the log-sum-exp, or the tensors lie elsewhere."""
-    forward = table()[aten._scaled_dot_product_efficient_attention.default]
+    forward = table()[getattr(aten, f"_scaled_dot_product_{name}_attention").default]
     assert forward(*operands(torch.float32), None, False) is NotImplemented
     assert forward(*operands(torch.float32, "cpu"), None, True) is NotImplemented
