@@ -30,6 +30,7 @@ from . import (
     number_inputs,
     replacements,
     report,
+    saved_layouts,
     segments,
     size_numbers,
     softmax_parts,
@@ -215,7 +216,11 @@ def _compile(
     counters["poot"][f"graphs:{kind}"] += 1
     try:
         with entry.phase("import"):
-            donated = _donated(gm) if kind == "backward" and not segment else []
+            whole = not segment
+            donated = _donated(gm) if kind == "backward" and whole else []
+            layouts = saved_layouts.chosen(gm) if kind == "forward" and whole else {}
+            if kind == "backward" and whole:
+                saved_layouts.take(gm, example_inputs)
             imported = import_graph(
                 gm,
                 kind,
@@ -224,6 +229,7 @@ def _compile(
                 compile_body=compile_body,
                 fast_random=opts.fast_random,
                 training=entry.kind in ("forward", "backward"),
+                layouts=layouts,
             )
         if opts.target not in ("auto", imported.device.type):
             raise WholeGraph(f"tensors on {imported.device}, the option target names {opts.target!r}")
@@ -244,6 +250,7 @@ def _compile(
     for fallback in imported.fallbacks:
         counters["poot"][f"fallback:{fallback.op}"] += 1
     entry.fallbacks.extend(imported.fallbacks)
+    saved_layouts.tell(gm, layouts)
     return run
 
 

@@ -164,6 +164,7 @@ def gpt2(v: Variant, shape: Shape) -> Instance:
 def gpt2_training(v: Variant, shape: Shape) -> Instance:
     """Without dropout, so that every backend computes the same step."""
     model, tokens = _gpt2(v, shape)
+    model.loss_type = "ForCausalLM"  # or transformers warns through a logger, which breaks the graph in two
     return Instance(
         lambda ids: model(input_ids=ids, labels=ids, use_cache=False).loss,
         (tokens,),

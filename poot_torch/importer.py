@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -55,10 +55,12 @@ def import_graph(
     compile_body: CompileBody,
     fast_random: bool = False,
     training: bool = False,
+    layouts: Mapping[torch.fx.Node, Sequence[int]] | None = None,
 ) -> Imported:
     """`weights` maps argument positions to the parameter's path; `donated` are positions of arguments that nobody
     reads after the call, whose memory the graph may take over; `compile_body` compiles the graphs that higher-order
-    operators hold; `fast_random` draws in kernels; `training`: the graph has gradients, or is that of one.
+    operators hold; `fast_random` draws in kernels; `training`: the graph has gradients, or is that of one; `layouts`:
+    strides of results other than eager's.
 
     Raises WholeGraph, with the graph untouched.
     """
@@ -66,7 +68,7 @@ def import_graph(
     folded: dict[str, torch.Tensor] = {}
     while True:
         try:
-            imported = _Importer(gm, name, weights, folded, compile_body, fast_random, training).run()
+            imported = _Importer(gm, name, weights, folded, compile_body, fast_random, training, layouts or {}).run()
         except Folded as found:
             folded[found.node] = found.tensor
         else:
@@ -84,8 +86,10 @@ class _Importer:
         compile_body: CompileBody,
         fast_random: bool,
         training: bool,
+        layouts: Mapping[torch.fx.Node, Sequence[int]],
     ) -> None:
         self.gm = gm
+        self.layouts = layouts
         self.weights = weights
         self.builder = _C.Builder(name)
         self.symbols = Symbols(self.builder)
@@ -371,7 +375,7 @@ class _Importer:
                 if out in self.args:
                     self.signature.arg_result(self.args[out])
                     continue
-                strides = self.symbols.dims(out.meta["val"].stride()) if out.op != "get_attr" else None
+                strides = self._result_strides(out)
                 base = view_base(out)
                 if isinstance(value, ComplexVal):
                     strides = None if strides is None else pair_strides(strides)
@@ -387,6 +391,11 @@ class _Importer:
         for argument, value in self.writes.items():
             whole = self.pairs.join(value) if isinstance(value, ComplexVal) else value
             self.builder.output(whole.id, "state", self.inputs[argument])
+
+    def _result_strides(self, node: torch.fx.Node) -> Any:
+        if node.op == "get_attr":
+            return None
+        return self.symbols.dims(self.layouts.get(node) or node.meta["val"].stride())
 
     def _joined(self, node: torch.fx.Node, base: torch.fx.Node, value: ComplexVal, shares: bool) -> Val:
         """A complex result as pairs; where it shares memory, as a view of its base's."""

@@ -99,6 +99,7 @@ TESTS = (
     "test_scalar_operands.py",
     "test_signed_zeros.py",
     "test_training_step.py",
+    "test_saved_layouts.py",
     "test_exceptions.py",
     "test_gpu_replay.py",
     "test_gpu_faults.py",

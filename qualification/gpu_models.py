@@ -26,7 +26,8 @@ from poot_torch.accuracy import error_against
 from qualification.gpu_first import cache_variables
 from qualification.gpu_timing import BF16, Calls, compiled, paired, worst
 
-CALLS_BETWEEN_RESETS = 256  # a decoding step moves on in its cache
+STEPS_BETWEEN_RESETS = 256  # a decoding step moves on in its cache
+CALLS = 16  # in a row of what begins anew each time
 DECODE = "llama-1b-decode"
 GRAPHS = "inductor:reduce-overhead"
 AUTOTUNED = "inductor:max-autotune"
@@ -41,12 +42,12 @@ def first_call(f: Any, instance: demo_models.Instance) -> tuple[Any, float]:
     return value, time.perf_counter() - start
 
 
-def calls_of(f: Any, instance: demo_models.Instance) -> Calls:
+def calls_of(f: Any, instance: demo_models.Instance, count: int) -> Calls:
     def first() -> None:
         instance.reset()
         f(*instance.args)
 
-    return [first] + [lambda: f(*instance.args)] * (CALLS_BETWEEN_RESETS - 1)
+    return [first] + [lambda: f(*instance.args)] * (count - 1)
 
 
 def run_model(case: demo_models.Case, dtype: torch.dtype, backends: list[str]) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def run_large(case: demo_models.Case, backends: list[str]) -> dict[str, Any]:
             continue
         if backend == "poot":
             out["report"] = poot_torch.last_report().to_json()["totals"]
-        calls[backend] = calls_of(f, instance)
+        calls[backend] = calls_of(f, instance, STEPS_BETWEEN_RESETS if case.name == DECODE else CALLS)
     if "poot" in calls:
         out.update(paired(calls, rounds=5))
     return out

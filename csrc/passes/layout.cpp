@@ -156,6 +156,14 @@ Shape dense_strides_like(const Shape& shape, const Shape& like, const SymbolTabl
   return strides;
 }
 
+Shape rows_apart(const Shape& shape, int64_t unit) {
+  Shape strides = contiguous_strides(shape);
+  if (shape.size() < 2) return strides;
+  Dim stride = Dim::ceildiv(shape.back(), unit) * Dim(unit);
+  for (size_t i = shape.size() - 1; i-- > 0; stride *= shape[i]) strides[i] = stride;
+  return strides;
+}
+
 Shape channels_last_strides(const Shape& shape) {
   Shape strides(shape.size());
   strides[1] = 1;

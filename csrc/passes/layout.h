@@ -41,6 +41,8 @@ Dim extent(const Window& w);
 // Dense strides of `shape` whose axes lie in memory in the order that `like` (same rank) gives, as
 // torch's empty_like: symbolic strides are ordered by their hints.
 Shape dense_strides_like(const Shape& shape, const Shape& like, const SymbolTable& symbols);
+// Strides of contiguous rows, each at a multiple of `unit` elements.
+Shape rows_apart(const Shape& shape, int64_t unit);
 // Strides of torch's channels_last and channels_last_3d; `shape` has rank 4 or 5.
 Shape channels_last_strides(const Shape& shape);
 

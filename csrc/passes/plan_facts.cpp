@@ -17,6 +17,7 @@
 //   %r = reshape %t {shape=[B,L,H*D]}           a view
 #include "passes/plan_facts.h"
 
+#include "passes/fusion_cost.h"
 #include "passes/layout.h"
 
 namespace poot::passes {
@@ -89,12 +90,34 @@ void ask_for_strides(const ir::Graph& graph, const Eqn& eqn, std::vector<ValueFa
   }
 }
 
+// The matrices of a product, or those that they are transposed views of.
+void ask_for_rows(const ir::Graph& graph, const Eqn& product, std::vector<ValueFacts>& facts,
+                  const Target& target) {
+  if (!pays_to_align(graph, product)) return;
+  for (size_t k = product.inputs.size() - 2; k < product.inputs.size(); ++k) {
+    if (!ir::is_value(product.inputs[k])) continue;
+    auto v = std::get<ValueId>(product.inputs[k]);
+    const int32_t d = graph.def(v);
+    if (d >= 0) {
+      const Eqn& view = graph.eqns()[static_cast<size_t>(d)];
+      if (view.op == ir::OpCode::transpose && ir::is_value(view.inputs[0]))
+        v = std::get<ValueId>(view.inputs[0]);
+    }
+    ValueFacts& f = facts[v.index];
+    if (!f.strides) f.strides = preferred_matrix(graph.type(v), target);
+  }
+}
+
 void carry_back(const ir::Graph& graph, std::vector<ValueFacts>& facts,
                 const PassContext& context) {
   for (size_t i = graph.eqns().size(); i-- > 0;) {
     const Eqn& eqn = graph.eqns()[i];
     if (eqn.info().kind == OpKind::Opaque) {
       ask_for_strides(graph, eqn, facts);
+      continue;
+    }
+    if (eqn.info().kind == OpKind::Contraction) {
+      ask_for_rows(graph, eqn, facts, context.target);
       continue;
     }
     if (eqn.inputs.empty() || !ir::is_value(eqn.inputs[0])) continue;
@@ -178,6 +201,24 @@ std::optional<Shape> preferred_image(const ir::Graph& graph, const Eqn& eqn,
   const bool image_outweighs = numel(image.shape).hint(symbols) >= numel(size).hint(symbols);
   return in_order || image_outweighs ? channels_last_strides(image.shape)
                                      : contiguous_strides(image.shape);
+}
+
+std::optional<Shape> preferred_matrix(const ir::TensorType& type, const Target& target) {
+  const int64_t unit = kRowAlignment / byte_size(type.dtype);
+  if (target.isa != Isa::Ptx || (type.dtype != DType::BF16 && type.dtype != DType::F16) ||
+      type.shape.size() < 2 || !type.shape.back().is_const() ||
+      type.shape.back().value() % unit == 0)
+    return std::nullopt;
+  return rows_apart(type.shape, unit);
+}
+
+bool pays_to_align(const ir::Graph& graph, const Eqn& product) {
+  constexpr double kLeast = 1e10;  // operations: some 20 us
+  const SymbolTable& symbols = graph.symbols();
+  const ir::TensorType& left = graph.type(product.inputs[product.inputs.size() - 2]);
+  return 2 * hinted_numel(graph.type(product.outs[0]).shape, symbols) *
+             static_cast<double>(left.shape.back().hint(symbols)) >=
+         kLeast;
 }
 
 std::vector<ValueFacts> value_facts(const ir::Graph& graph, const PassContext& context) {

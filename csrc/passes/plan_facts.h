@@ -38,6 +38,16 @@ std::optional<ir::ValueId> packed_weight(const ir::Graph& graph, const ir::Eqn& 
 std::optional<Shape> preferred_image(const ir::Graph& graph, const ir::Eqn& eqn,
                                      const PassContext& context);
 
+inline constexpr int64_t kRowAlignment = 16;  // bytes that tensor cores' kernels load at once
+
+// The strides in which the library's product reads a matrix of this type best, if they are not the
+// contiguous ones. Where rows of half precision do not begin at multiples of kRowAlignment, kernels
+// take over that are several times slower.
+std::optional<Shape> preferred_matrix(const ir::TensorType& type, const Target& target);
+// Whether a product has so much arithmetic that it is worth having its operands lie so, even if
+// they have to be copied.
+bool pays_to_align(const ir::Graph& graph, const ir::Eqn& product);
+
 // Indexed by ValueId.
 std::vector<ValueFacts> value_facts(const ir::Graph& graph, const PassContext& context);
 

@@ -186,7 +186,8 @@ bool Planner::reuse_operand(KernelRequest& request, const std::vector<Place>& in
     const std::optional<Shape>& wanted = facts_[v.index].strides;
     const bool as_wanted = wanted && w.shape == type.shape && !is_broadcast(w) &&
                            same_strides(type.shape, w.strides, *wanted);
-    if (!as_wanted && (escapes || !is_contiguous(w))) continue;
+    const bool apart = wanted && extent({type.shape, *wanted, 0}) != numel(type.shape);
+    if (!as_wanted && (escapes || apart || !is_contiguous(w))) continue;
     if (escapes && !is_result_of(b, type, w)) continue;
     taken[k] = true;
     request.in_place[output] = static_cast<int32_t>(k);

@@ -19,6 +19,13 @@ struct Place {
   Window window;
 };
 
+// The rows of a matrix that views value `of`, and their copy at aligned places.
+struct Aligned {
+  ir::ValueId of;
+  Window from;
+  Place to;
+};
+
 inline constexpr std::string_view kNegative = "the host has no negative strides";
 
 class Planner {
@@ -90,6 +97,8 @@ class Planner {
 
   // plan_library.cpp, plan_structured.cpp, plan_windows.cpp
   void contraction();
+  // A matrix of the current product, or a copy whose rows are aligned, where that pays.
+  Place aligned(const Place& matrix, const ir::Operand& o);
   void structured();
   // Operand 0 of the current convolution or pooling, in the layout that it prefers.
   Place image(const ir::Operand& o, const Accept& accept);
@@ -125,6 +134,7 @@ class Planner {
   std::vector<bool> donated_;                // by argument position
   std::map<uint32_t, uint32_t> shown_;       // buffer -> base of the results that show it
   std::map<uint32_t, Place> copies_;         // value -> its contiguous copy
+  std::vector<Aligned> aligned_;
   ProgramWriter writer_;
   PlanResult out_;
   uint32_t now_ = 0;              // index of the current equation; kEnd after the last

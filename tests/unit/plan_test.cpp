@@ -21,13 +21,12 @@ namespace fs = std::filesystem;
 using program::BufferClass;
 
 PlanResult plan_text(std::string_view text, const std::function<void(Signature&)>& adjust = {},
-                     Options options = {}) {
+                     Options options = {}, const std::string& target = "x86-64-v4") {
   const ir::Graph graph = ir::parse_graph(text);
   ir::verify_or_throw(graph, ir::Stage::Fused);
   Signature signature = default_signature(graph);
   if (adjust) adjust(signature);
-  const Target target = Target::parse("x86-64-v4");
-  PassContext context{target, options, {}, {}, {}, {}};
+  PassContext context{Target::parse(target), options, {}, {}, {}, {}};
   PlanResult r = plan(graph, signature, context);
   program::check(r.program);
   EXPECT_EQ(r.requests.size(), r.program.kernels.size());
@@ -64,16 +63,25 @@ std::string case_text(const std::string& name) {
   return text.str();
 }
 
+// "name.target", or "name" for a host.
+std::string target_of(const std::string& name) {
+  const size_t dot = name.find('.');
+  return dot == std::string::npos ? "x86-64-v4" : name.substr(dot + 1);
+}
+
 class PlanGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(PlanGolden, IsAsBlessed) {
-  const PlanResult r = plan_text(case_text(GetParam()));
+  const PlanResult r = plan_text(case_text(GetParam()), {}, {}, target_of(GetParam()));
   poot::testing::expect_golden("program/" + GetParam() + ".golden", describe(r));
   const std::string bytes = program::serialize(r.program);
   EXPECT_EQ(program::serialize(program::deserialize(bytes)), bytes);
 }
-INSTANTIATE_TEST_SUITE_P(Cases, PlanGolden, ::testing::ValuesIn(cases()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Cases, PlanGolden, ::testing::ValuesIn(cases()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+});
 
 size_t arena_buffers(const PlanResult& r) {
   return static_cast<size_t>(
