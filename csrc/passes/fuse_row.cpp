@@ -28,8 +28,6 @@
 namespace poot::passes {
 namespace {
 
-constexpr double kCheap = 10;  // picoseconds an element: hidden behind the load that it saves
-
 class RowFusion {
  public:
   RowFusion(ir::Graph& graph, PassContext& context)
@@ -128,7 +126,7 @@ class RowFusion {
       if (partition_.eqn(u).info().kind != ir::OpKind::Reduce ||
           row_shape(graph_, partition_.eqn(u)))
         return false;
-    return evaluation_cost(graph_, partition_.eqn(e)) <= kCheap;
+    return evaluation_cost(graph_, partition_.eqn(e)) <= kCheapPs;
   }
 
   // Empty if e joined r with the views between them, else the reason why not.

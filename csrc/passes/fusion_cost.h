@@ -11,6 +11,8 @@ namespace poot::passes {
 
 // Picoseconds to evaluate one element on one core with full vectors, memory traffic apart.
 double evaluation_cost(const ir::Graph& graph, const ir::Eqn& eqn);
+// An evaluation that costs no more is hidden behind the load that it saves.
+inline constexpr double kCheapPs = 10;
 
 // What it costs to store a value and load it again, and to launch the kernel that makes it.
 double materialisation_cost(const ir::TensorType& type, const SymbolTable& symbols,

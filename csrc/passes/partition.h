@@ -53,6 +53,8 @@ class Partition {
   // Equations that read a value, ascending, each once.
   std::span<const uint32_t> users(ir::ValueId v) const;
   bool is_output(ir::ValueId v) const { return output_[v.index]; }
+  // e reads what some update writes in place, or a view of it.
+  bool reads_base(uint32_t e) const;
   Readers readers(uint32_t e) const;
   // Readers other than region r exist: the value has to leave the region.
   bool read_outside(ir::ValueId v, RegionIndex r) const;
@@ -93,7 +95,6 @@ class Partition {
   Window window(RegionIndex a, RegionIndex b, uint32_t joining) const;
   bool stands_alone(RegionIndex r, uint32_t e) const;
   bool only_read_by(RegionIndex r, uint32_t e) const;
-  bool reads_base(uint32_t e) const;
   std::vector<ir::ValueId> merged_reads(RegionIndex r, uint32_t e) const;
   void read_afresh(RegionIndex r);
   std::vector<uint32_t> in_order(const DraftRegion& r) const;

@@ -81,7 +81,8 @@ TEST(RegionCodegen, GoldenRegionsComputeTheirBodies) {
   const std::filesystem::path folder = source_dir() + "/tests/passes";
   size_t regions = 0;
   std::set<std::string> met;
-  for (const char* pass : {"fuse_row", "fuse_reduce", "fuse_contraction", "fuse_pointwise"})
+  for (const char* pass :
+       {"fuse_row", "fuse_reduce", "fuse_contraction", "fuse_pointwise", "rematerialize"})
     for (const ir::Graph& graph : expected_graphs(folder / (std::string(pass) + ".poot")))
       regions += run_regions(graph, met);
   EXPECT_GT(regions, 20u);
