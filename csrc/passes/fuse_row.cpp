@@ -11,9 +11,10 @@
 // or opens one and takes in its producers, backwards, as far as they are pointwise over the same
 // rows (or cheap: a widened weight). Later pointwise equations and reductions on the region's
 // values join while each of their elements stays in its row; views are copied in where they keep
-// rows and columns apart. Values that others read as well become further results. Matrix products
-// and other boundaries between producer and reader show as a place that suits neither, and end the
-// region.
+// rows and columns apart, and so is what such an equation alone needs besides, which may lie
+// between it and the region. Values that others read as well become further results. Matrix
+// products and other boundaries between producer and reader show as a place that suits neither, and
+// end the region.
 //
 // A region over all axes that writes nothing of full size is left to fuse_reduce, which shares one
 // row among threads.
@@ -129,7 +130,8 @@ class RowFusion {
     return evaluation_cost(graph_, partition_.eqn(e)) <= kCheapPs;
   }
 
-  // Empty if e joined r with the views between them, else the reason why not.
+  // Empty if e joined r, with the views between them and what only e needs besides, else the reason
+  // why not.
   std::string join(RegionIndex r, uint32_t e) {
     const ir::Eqn& eqn = partition_.eqn(e);
     const RowShape& row = rows_[r];
@@ -137,7 +139,7 @@ class RowFusion {
     const Shape result = reduces ? graph_.type(eqn.inputs[0]).shape : shape(e);
     if (!reduces && !is_full(row, result) && !is_per_row(row, result))
       return "its shape " + str(result) + " is not made of the region's rows";
-    std::vector<uint32_t> views;
+    std::vector<uint32_t> copies;
     for (const ir::Operand& o : eqn.inputs) {
       if (!made_in(r, o)) continue;
       if (!stays_in_row(row, graph_.type(o).shape, result)) return "it reads across rows";
@@ -147,18 +149,49 @@ class RowFusion {
         const ir::Operand& from = partition_.eqn(v).inputs[0];
         if (!view_keeps_rows(row, partition_.eqn(v), graph_.type(from).shape, shape(v)))
           return "a view before it mixes rows and columns";
-        if (!partition_.holds(r, v) && std::find(views.begin(), views.end(), v) == views.end())
-          views.push_back(v);
+        if (!partition_.holds(r, v) && std::find(copies.begin(), copies.end(), v) == copies.end())
+          copies.push_back(v);
       }
     }
-    for (const uint32_t v : views) copy_in(r, v, e);
-    if (const char* refusal = partition_.refuses(r, e)) {
-      for (const uint32_t v : views) partition_.uncopy(r, v);
+    for (const uint32_t c : copies) copy_in(r, c, e);
+    const char* refusal = partition_.refuses(r, e);
+    if (refusal && bring_producers(r, e, copies)) refusal = partition_.refuses(r, e);
+    if (refusal) {
+      for (const uint32_t c : copies) partition_.uncopy(r, c);
       return refusal;
     }
     partition_.join(r, e);
     take_producers(r, e);
+    for (const uint32_t c : copies) take_producers(r, c);
     return "";
+  }
+
+  // Copies in what only e needs, row by row, and what is free: it may stand between the region and
+  // e. False if there is nothing.
+  bool bring_producers(RegionIndex r, uint32_t e, std::vector<uint32_t>& copies) {
+    const size_t before = copies.size();
+    std::vector<uint32_t> open{e};
+    while (!open.empty()) {
+      const uint32_t reader = open.back();
+      open.pop_back();
+      for (const ir::Operand& o : partition_.eqn(reader).inputs) {
+        const int32_t d = def(o);
+        if (d < 0 || complex(static_cast<uint32_t>(d))) continue;
+        const auto producer = static_cast<uint32_t>(d);
+        if (partition_.home(producer) != kNoRegion || partition_.holds(r, producer) ||
+            partition_.refuses_copy(r, producer))
+          continue;
+        const ir::Eqn& eqn = partition_.eqn(producer);
+        const bool rowwise = ir::is_pointwise(eqn.info().kind) && fits(rows_[r], eqn) &&
+                             beside_rows(rows_[r], producer, reader);
+        const bool alone = read_with(r, producer, e) && !partition_.reads_base(producer);
+        if (!is_free(graph_, eqn) && !(rowwise && alone)) continue;
+        copy_in(r, producer, e);
+        copies.push_back(producer);
+        open.push_back(producer);
+      }
+    }
+    return copies.size() > before;
   }
 
   bool made_in(RegionIndex r, const ir::Operand& o) const {
@@ -172,15 +205,20 @@ class RowFusion {
     return partition_.home(u) == r || (partition_.holds(r, u) && partition_.dissolved(u));
   }
 
+  // All that reads e is in r or is `reader`, which joins r.
+  bool read_with(RegionIndex r, uint32_t e, uint32_t reader) const {
+    const ir::ValueId out = partition_.eqn(e).outs[0];
+    return !partition_.is_output(out) &&
+           std::ranges::all_of(partition_.users(out), [&](uint32_t u) {
+             return only_inside(r, u) || (u == reader && !partition_.copied(u));
+           });
+  }
+
   // Copies an equation that `reader` (and perhaps others) reads; it is gone from outside once all
   // its readers are in r or are `reader`.
   void copy_in(RegionIndex r, uint32_t e, uint32_t reader) {
     partition_.copy(r, e);
-    const ir::ValueId out = partition_.eqn(e).outs[0];
-    bool everywhere = !partition_.is_output(out);
-    for (const uint32_t u : partition_.users(out))
-      everywhere = everywhere && (only_inside(r, u) || (u == reader && !partition_.copied(u)));
-    if (everywhere) partition_.dissolve(e);
+    if (read_with(r, e, reader)) partition_.dissolve(e);
   }
 
   // Takes in what the new member e reads, and what that reads, as far as it goes.
