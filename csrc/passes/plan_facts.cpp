@@ -93,7 +93,7 @@ void ask_for_strides(const ir::Graph& graph, const Eqn& eqn, std::vector<ValueFa
 // The matrices of a product, or those that they are transposed views of.
 void ask_for_rows(const ir::Graph& graph, const Eqn& product, std::vector<ValueFacts>& facts,
                   const Target& target) {
-  if (!pays_to_align(graph, product)) return;
+  if (!pays_to_pad(graph, product, target)) return;
   for (size_t k = product.inputs.size() - 2; k < product.inputs.size(); ++k) {
     if (!ir::is_value(product.inputs[k])) continue;
     auto v = std::get<ValueId>(product.inputs[k]);
@@ -212,13 +212,22 @@ std::optional<Shape> preferred_matrix(const ir::TensorType& type, const Target& 
   return rows_apart(type.shape, unit);
 }
 
-bool pays_to_align(const ir::Graph& graph, const Eqn& product) {
-  constexpr double kLeast = 1e10;  // operations: some 20 us
+// On an H200 8192 x 768 x 50257 in bf16 takes 6.7 ms, 4.5 where 50257 is summed over; 0.9 and 0.8
+// with margins. Copies move 3 TB/s.
+bool pays_to_pad(const ir::Graph& graph, const Eqn& product, const Target& target) {
+  constexpr double kLeast = 1e10;        // operations
+  constexpr double kLeastPerByte = 200;  // of all three matrices
+  const ir::TensorType &left = graph.type(product.inputs[product.inputs.size() - 2]),
+                       &right = graph.type(product.inputs.back()),
+                       &out = graph.type(product.outs[0]);
+  if (target.isa != Isa::Ptx || (left.dtype != DType::BF16 && left.dtype != DType::F16))
+    return false;
   const SymbolTable& symbols = graph.symbols();
-  const ir::TensorType& left = graph.type(product.inputs[product.inputs.size() - 2]);
-  return 2 * hinted_numel(graph.type(product.outs[0]).shape, symbols) *
-             static_cast<double>(left.shape.back().hint(symbols)) >=
-         kLeast;
+  const auto count = [&](const ir::TensorType& t) { return hinted_numel(t.shape, symbols); };
+  const double operations = 2 * count(out) * static_cast<double>(left.shape.back().hint(symbols));
+  const double bytes =
+      static_cast<double>(byte_size(left.dtype)) * (count(left) + count(right) + count(out));
+  return operations >= kLeast && operations >= kLeastPerByte * bytes;
 }
 
 std::vector<ValueFacts> value_facts(const ir::Graph& graph, const PassContext& context) {

@@ -44,9 +44,9 @@ inline constexpr int64_t kRowAlignment = 16;  // bytes that tensor cores' kernel
 // contiguous ones. Where rows of half precision do not begin at multiples of kRowAlignment, kernels
 // take over that are several times slower.
 std::optional<Shape> preferred_matrix(const ir::TensorType& type, const Target& target);
-// Whether a product has so much arithmetic that it is worth having its operands lie so, even if
-// they have to be copied.
-bool pays_to_align(const ir::Graph& graph, const ir::Eqn& product);
+// Whether a product in half precision has so much arithmetic that its matrices should have sizes
+// and places that are multiples of that, even if they have to be copied for it.
+bool pays_to_pad(const ir::Graph& graph, const ir::Eqn& product, const Target& target);
 
 // Indexed by ValueId.
 std::vector<ValueFacts> value_facts(const ir::Graph& graph, const PassContext& context);

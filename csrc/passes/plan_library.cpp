@@ -1,10 +1,8 @@
 // Contractions as library products. Operands are strided windows, so transposes cost nothing where
 // one of the last two axes has stride 1, as BLAS asks; leading axes are merged into one batch axis,
 // or, where the right operand is the same for every batch, into the rows of one plain product. What
-// no window expresses is copied, and the copy is reported; so is, once for all products, a large
-// matrix whose rows the library reads several times slower than rows that are aligned.
+// no window expresses is copied, and the copy is reported.
 #include <cmath>
-#include <utility>
 
 #include "passes/planner.h"
 
@@ -82,50 +80,7 @@ std::optional<Window> seen(const Window& w, Form form, bool is_right) {
   return reshaped(w, to);
 }
 
-// The same matrices with their last two axes changed about.
-Window turned(Window w) {
-  const size_t r = w.shape.size() - 2;
-  std::swap(w.shape[r], w.shape[r + 1]);
-  std::swap(w.strides[r], w.strides[r + 1]);
-  return w;
-}
-
-ValueId viewed(const ir::Graph& graph, ValueId v) {
-  for (int32_t d = graph.def(v); d >= 0; d = graph.def(v)) {
-    const ir::Eqn& eqn = graph.eqns()[static_cast<size_t>(d)];
-    if (!ir::is_view(eqn.info().kind) || !ir::is_value(eqn.inputs[0])) break;
-    v = std::get<ValueId>(eqn.inputs[0]);
-  }
-  return v;
-}
-
 }  // namespace
-
-Place Planner::aligned(const Place& matrix, const Operand& o) {
-  const ir::TensorType type{graph_.type(o).dtype, matrix.window.shape};
-  const bool across = !is_unit(matrix.window, type.shape.size() - 1);
-  const Window rows = across ? turned(matrix.window) : matrix.window;
-  const Dim& apart = rows.strides[rows.strides.size() - 2];
-  const auto wanted = preferred_matrix({type.dtype, {rows.shape.front(), apart}}, context_.target);
-  if (!wanted || !ir::is_value(o) || !pays_to_align(graph_, *eqn_)) return matrix;
-  const ValueId whole = viewed(graph_, std::get<ValueId>(o));
-  const auto known = std::ranges::find_if(aligned_, [&](const Aligned& a) {
-    return a.of == whole && a.from.shape == rows.shape && a.from.strides == rows.strides &&
-           a.from.offset == rows.offset;
-  });
-  const Place copy =
-      known != aligned_.end()
-          ? known->to
-          : aligned_
-                .emplace_back(whole, rows,
-                              copied({matrix.buffer, rows}, type.dtype,
-                                     rows_apart(rows.shape, kRowAlignment / byte_size(type.dtype)),
-                                     BufferClass::Arena, value_name(o),
-                                     "the library reads rows at multiples of 16 bytes much faster"))
-                .to;
-  buffer_last_[copy.buffer.index] = kEnd;
-  return {copy.buffer, across ? turned(copy.window) : copy.window};
-}
 
 void Planner::library(LibraryOp op, std::vector<ViewId> inputs, std::vector<ViewId> outs,
                       std::vector<int64_t> ints, std::vector<double> floats) {
@@ -168,21 +123,28 @@ void Planner::contraction() {
   Place pb = operand(right, reason(b, true), usable(true));
   pa.window = *seen(pa.window, form, false);
   pb.window = *seen(pb.window, form, true);
-  pa = aligned(pa, left);
-  pb = aligned(pb, right);
 
   const bool packed = form != Form::Batched && packed_weight(graph_, *eqn_, context_) &&
                       writer_.buffer(pb.buffer).cls == BufferClass::Input;  // not a copy
-  const auto apart =
-      pays_to_align(graph_, *eqn_) ? preferred_matrix(type, context_.target) : std::nullopt;
+  const bool pads = form != Form::Batched && pays_to_pad(graph_, *eqn_, context_.target);
   const Place out = packed ? owned(eqn_->outs[0], contiguous_strides(type.shape))
-                           : destination(eqn_->outs[0], apart, usable(false));
+                    : pads ? product_place(usable(false))
+                           : destination(eqn_->outs[0], {}, usable(false));
   Place po = out;
   po.window = *seen(out.window, form, false);
 
   std::vector<ViewId> inputs;
   std::vector<double> floats;
-  if (has_bias && packed) {
+  std::optional<Place> vector;
+  if (has_bias) {
+    floats = {eqn_->attr<double>("beta"), eqn_->attr<double>("alpha")};
+    vector =
+        form != Form::Batched && floats == std::vector{1.0, 1.0} ? bias_vector() : std::nullopt;
+  }
+  if (pads) pad_product(pa, pb, po, vector, !has_bias || vector);
+  if (vector) {
+    inputs.push_back(view_of(*vector, type.dtype));
+  } else if (has_bias && packed) {
     inputs.push_back(view_of(
         operand(eqn_->inputs[0], kNegative, [](const Window& w) { return is_contiguous(w); }),
         type.dtype));
@@ -197,7 +159,6 @@ void Planner::contraction() {
       bias.window = *seen(bias.window, form, false);
     }
     inputs.push_back(view_of(bias, type.dtype));
-    floats = {eqn_->attr<double>("beta"), eqn_->attr<double>("alpha")};
   }
   inputs.push_back(view_of(pa, type.dtype));
   inputs.push_back(view_of(pb, type.dtype));

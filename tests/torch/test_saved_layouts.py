@@ -97,19 +97,25 @@ def test_what_is_not_contiguous_stays():
     assert saved_layouts.rows_apart(torch.empty(1001, 4, dtype=torch.bfloat16).T) is None
 
 
-def test_products_of_odd_rows(device):
-    """Large enough for aligned copies on a GPU, made by a kernel, given, and read across."""
+def test_products_of_odd_sizes(device):
+    """Large enough for matrices with margins on a GPU: made by a kernel, given, read across, seen by the caller, with
+    a bias; the numbers in the margins are garbage or cleared."""
     torch.manual_seed(0)
-    rows, inner, columns = 1024, 512, 9999
-    x, w, g, h = (
+    rows, inner, columns = 1023, 513, 9999
+    x, w, g, h, b = (
         torch.randn(*s, dtype=torch.bfloat16, device=device) / 16
-        for s in ((rows, inner), (columns, inner), (rows, columns), (rows, columns + 1))
+        for s in ((rows, inner), (columns, inner), (rows, columns), (rows, columns + 1), (columns,))
     )
 
-    def products(x, w, g, h):
-        made = (x @ w.T) * g
-        return made.T @ x, made @ w, g.T @ x, g @ w, h[:, 1:] @ w
+    def products(x, w, g, h, b):
+        logits = x @ w.T
+        made = logits * g
+        biased = torch.nn.functional.linear(x.view(3, rows // 3, inner), w, b).relu()
+        return logits, made.T @ x, made @ w, g.T @ x, g @ w, h[:, 1:] @ w, biased
 
-    got = torch.compile(products, backend="poot", options={"strict": True})(x, w, g, h)
-    for a, b in zip(got, products(x, w, g, h), strict=True):
-        torch.testing.assert_close(a, b, atol=2e-2, rtol=2e-2)
+    compiled = torch.compile(products, backend="poot", options={"strict": True})
+    want = products(x, w, g, h, b)
+    for _ in range(3):
+        for got, expected in zip(compiled(x, w, g, h, b), want, strict=True):
+            torch.testing.assert_close(got, expected, atol=2e-2, rtol=2e-2)
+            assert got.stride() == expected.stride()
