@@ -104,7 +104,8 @@ void expect_plan_agrees(const ir::Graph& graph, Random& random,
 TEST(PlanRuns, EveryCase) {
   Random random(1);
   for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/tests/program")) {
-    if (entry.path().extension() != ".poot") continue;
+    // "name.target.poot" is of sizes at which that target's plans change.
+    if (entry.path().extension() != ".poot" || entry.path().stem().has_extension()) continue;
     SCOPED_TRACE(entry.path().filename().string());
     std::ifstream in(entry.path());
     std::stringstream text;
