@@ -182,29 +182,31 @@ def batch_norm_backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Sums of f32 on the CPU are f64, as eager's: with few numbers a channel the terms of the gradient of x cancel."""
+    """Stays whole in f32 on the CPU: with few numbers a channel the terms of the gradient of x cancel, and only eager's
+    order of summation has its bits."""
+    if x.device.type == "cpu" and x.dtype is torch.float32:
+        return NotImplemented
     wide = opmath(x.dtype)
-    sums = torch.float64 if x.dtype is torch.float32 and x.device.type == "cpu" else wide
     axes = [i for i in range(x.ndim) if i != 1]
     column = [-1 if i == 1 else 1 for i in range(x.ndim)]
     count = math.prod(x.shape[i] for i in axes)
     grad_wide, x_wide = grad.to(wide), x.to(wide)
     if train:
         assert save_mean is not None and save_invstd is not None
-        mean, invstd = save_mean.to(sums), save_invstd.to(sums)
+        mean, invstd = save_mean.to(wide), save_invstd.to(wide)
     else:
         assert running_mean is not None and running_var is not None
-        mean, invstd = running_mean.to(sums), (running_var.to(sums) + eps).sqrt().reciprocal()
-    centred = x_wide - mean.to(wide).reshape(column)
-    total = grad_wide.to(sums).sum(axes)
-    along = (grad_wide * centred).to(sums).sum(axes)
+        mean, invstd = running_mean.to(wide), (running_var.to(wide) + eps).sqrt().reciprocal()
+    centred = x_wide - mean.reshape(column)
+    total = grad_wide.sum(axes)
+    along = (grad_wide * centred).sum(axes)
     of_x = None
     if output_mask[0]:
-        scale = invstd if weight is None else invstd * weight.to(sums)
+        scale = invstd if weight is None else invstd * weight.to(wide)
         if train:
-            slope = (along * invstd * invstd / count).to(wide).reshape(column)
-            grad_wide = grad_wide - (total / count).to(wide).reshape(column) - centred * slope
-        of_x = (grad_wide * scale.to(wide).reshape(column)).to(x.dtype)
+            slope = (along * invstd * invstd / count).reshape(column)
+            grad_wide = grad_wide - (total / count).reshape(column) - centred * slope
+        of_x = (grad_wide * scale.reshape(column)).to(x.dtype)
     dtype = x.dtype if weight is None else weight.dtype
     of_weight = (along * invstd).to(dtype) if output_mask[1] else None
     return of_x, of_weight, total.to(dtype) if output_mask[2] else None

@@ -22,6 +22,11 @@ inline constexpr std::array kReduceOrderNames = {
 #undef REDUCE_ORDER
 };
 
+// Of columns across memory alone.
+constexpr bool is_sequential(ReduceOrder order) {
+  return order == ReduceOrder::sequential || order == ReduceOrder::sequential_fma;
+}
+
 // Empty for any order.
 constexpr std::string_view name(ReduceOrder order) {
   return kReduceOrderNames.at(static_cast<size_t>(order));

@@ -21,6 +21,7 @@
 #include <map>
 
 #include "ir/moments.h"
+#include "ir/reduce_order.h"
 #include "passes/request.h"
 
 namespace poot::passes {
@@ -161,13 +162,14 @@ class Splitter {
     return true;
   }
 
-  // Sums along memory, that is, and of more than one row.
+  // Sums along memory, that is, and of more than one row, or of positions one after the other.
   bool keeps_order(const Eqn& e) const {
+    if (e.op != ir::OpCode::reduce_sum || e.text("order").empty()) return false;
+    if (ir::is_sequential(ir::reduce_order(e.text("order")).value())) return true;
     const Shape& out = body_.type(e.outs[0]).shape;
     const auto last = static_cast<int64_t>(body_.type(e.inputs[0]).shape.size()) - 1;
     const auto& axes = e.attr<std::vector<int64_t>>("axes");
-    return e.op == ir::OpCode::reduce_sum && !e.text("order").empty() && !numel(out).is_const(1) &&
-           std::find(axes.begin(), axes.end(), last) != axes.end();
+    return !numel(out).is_const(1) && std::find(axes.begin(), axes.end(), last) != axes.end();
   }
 
   // [n / fold, fold, kept…]

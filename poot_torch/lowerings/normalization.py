@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -195,17 +196,23 @@ def batch_norm_without_statistics(
 def _of_this_batch(e: Emitter, x: Val, weight: Val | None, bias: Val | None, eps: float) -> tuple[Val, Val, Val, Val]:
     """(out, mean, invstd, sum of squared deviations) by the statistics of x itself.
 
-    Eager sums f32 in f64 on the CPU, rounds the sum of squares and its quotient, and takes the root in f64. Of a batch
-    of few numbers the gradient is what is left where nearly equal ones cancel, and would show the difference; so would
-    the derivative of what follows, where it jumps.
+    Eager sums f32 in f64 on the CPU (of channels last, what each thread has summed in f32), rounds the sum of squares
+    and its quotient, and takes the root in f64. Of a batch of few numbers the gradient is what is left where nearly
+    equal ones cancel, and would show the difference; so would the derivative of what follows, where it jumps.
     """
     wide, sums = opmath(x.dtype), _sums(e, x)
     axes = [i for i in range(x.ndim) if i != 1]
     channels = (x.shape[1],)
-    rows, last, _ = trailing(e, e.cast(x, wide), axes)
-    mean = e.cast(e.mean(e.cast(rows, sums), last, True), wide)
-    centred = e.sub(rows, mean)
-    squares = e.cast(e.reduce("sum", e.cast(e.mul(centred, centred), sums), last, True), wide)
+    threads = _threads_of_rows(e, x)
+    if threads:
+        total = functools.partial(_sum_of_threads, e, threads=threads)
+        rows, last = e.cast(x, wide), axes
+    else:
+        rows, last, _ = trailing(e, e.cast(x, wide), axes)
+        total = functools.partial(_sum_of_channels, e, axes=last, sums=sums)
+    mean = e.cast(e.div(total(rows), _count(e, x)), wide)
+    centred = e.sub(rows, e.reshape(mean, [1 if i in last else d for i, d in enumerate(rows.shape)]))
+    squares = e.cast(total(centred, squared=True), wide)
     squares, mean = e.reshape(squares, channels), e.reshape(mean, channels)
     var = e.cast(e.div(squares, _count(e, x)), sums)
     invstd = e.cast(e.emit("reciprocal", e.emit("sqrt", e.add(var, eps))), wide)
@@ -215,6 +222,43 @@ def _of_this_batch(e: Emitter, x: Val, weight: Val | None, bias: Val | None, eps
 def _sums(e: Emitter, x: Val) -> torch.dtype:
     """The dtype in which eager sums over a channel of x."""
     return torch.float64 if x.dtype is torch.float32 and e.meta[0].device.type == "cpu" else opmath(x.dtype)
+
+
+def _threads_of_rows(e: Emitter, x: Val) -> int:
+    """How many threads of eager's kernel for channels last each sum some of the rows [C] of x; 0: it sums by channel,
+    or nobody asks for its bits."""
+    image = e.args_meta[0]
+    count, threads = _count(e, x), torch.get_num_threads()
+    if not e.trains_f32_on_cpu or x.dtype is not torch.float32:
+        return 0
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(x.ndim)
+    if image.is_contiguous():
+        in_rows = x.ndim == 2 or x.shape[2:] == (1,) * (x.ndim - 2)
+    else:
+        in_rows = last is not None and image.is_contiguous(memory_format=last)
+    few = count <= threads if isinstance(count, int) else threads > 1  # these are summed in f64
+    return threads if in_rows and not few else 0
+
+
+def _sum_of_channels(e: Emitter, x: Val, axes: list[int], sums: torch.dtype, *, squared: bool = False) -> Val:
+    return e.reduce("sum", e.cast(e.mul(x, x) if squared else x, sums), axes, True)
+
+
+def _sum_of_threads(e: Emitter, x: Val, threads: int, *, squared: bool = False) -> Val:
+    """[C], in f64: each thread has the same number of rows, but for the last ones, and adds them in f32."""
+    order = [0, *range(2, x.ndim), 1]
+    rows = e.reshape(e.transpose(x, order), (_count(e, x), x.shape[1]))
+    if threads == 1:
+        rows = e.unsqueeze(rows, 0)
+    else:
+        share = -(-rows.shape[0] // threads)
+        missing = share * threads - rows.shape[0]
+        if missing:
+            rows = e.emit("pad", rows, e.lit(0, x.dtype), low=[0, 0], high=[missing, 0])
+        rows = e.reshape(rows, (threads, share, x.shape[1]))
+    terms = e.mul(rows, rows) if squared else rows
+    parts = e.reduce("sum", terms, [1], False, "sequential_fma" if squared else "sequential")
+    return e.reduce("sum", e.cast(parts, torch.float64), [0], False)
 
 
 def _count(e: Emitter, x: Val) -> Any:

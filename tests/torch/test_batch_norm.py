@@ -45,6 +45,72 @@ def test_eagers_bits_in_training(shape):
         assert all(map(torch.equal, got, fn(*args)))
 
 
+@pytest.fixture
+def threads():
+    """Sets the number of eager's threads."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+ROWS = ((512, 32), (37, 24), (2, 64), (50, 640), (40, 16, 1, 1), (6, 48, 1))
+IMAGES = ((4, 24, 6, 5), (16, 8, 14, 14), (3, 520, 4, 4))
+
+
+@pytest.mark.parametrize("count", (1, 2, 3))
+@pytest.mark.parametrize(
+    ("shape", "layout"),
+    [(s, torch.contiguous_format) for s in (*ROWS, *IMAGES, (8, 12, 33))]
+    + [(s, torch.channels_last) for s in IMAGES]
+    + [((2, 24, 3, 5, 4), torch.channels_last_3d)],
+)
+def test_eagers_bits_with_gradients(shape, layout, count, threads, device):
+    """Eager's threads each sum some of the rows of channels last, in f32."""
+    if device != "cpu":
+        pytest.skip("a GPU's batch norms round otherwise")
+    threads(count)
+    generator = torch.Generator().manual_seed(0)
+    channels = shape[1]
+    x, grad = (torch.randn(shape, generator=generator).contiguous(memory_format=layout) for _ in range(2))
+    x = x * 2 + 1
+    vectors = [torch.rand(channels, generator=generator) + 0.5 for _ in range(4)]
+
+    def run(f):
+        leaf, weight, bias = (t.clone().requires_grad_() for t in (x, *vectors[:2]))
+        mean, variance = (t.clone() for t in vectors[2:])
+        y = f(leaf, mean, variance, weight, bias)
+        y.backward(grad)
+        return y, mean, variance, leaf.grad, weight.grad, bias.grad
+
+    def fn(x, mean, variance, weight, bias):
+        return torch.nn.functional.batch_norm(x, mean, variance, weight, bias, True, 0.1, 1e-5)
+
+    torch._dynamo.reset()
+    for got, want in zip(run(torch.compile(fn, backend="poot", options={"strict": True})), run(fn), strict=True):
+        assert torch.equal(got, want)
+
+
+def test_products_before_a_batch_norm_are_rounded(threads, device):
+    """Only eager's own products are joined to a sum in one rounding. Sizes that change have its bits as well."""
+    if device != "cpu":
+        pytest.skip("a GPU's batch norms round otherwise")
+    threads(1)
+
+    def fn(x, y):
+        return torch.nn.functional.batch_norm(x * y, None, None, training=True)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(fn, backend="poot", dynamic=True)
+    for count in (64, 129):
+        x, y = torch.randn(2, count, 32, generator=torch.Generator().manual_seed(count)).unbind()
+        leaves = [x.clone().requires_grad_() for _ in range(2)]
+        results = [f(leaf, y) for f, leaf in zip((compiled, fn), leaves, strict=True)]
+        for r in results:
+            (r * y).sum().backward()
+        assert torch.equal(*results)
+        assert torch.equal(*(leaf.grad for leaf in leaves))
+
+
 def test_convolutions_in_training_have_eagers_bits(device):
     """What follows a jump, such as that of relu6's derivative, then has its gradient, not one of the other side."""
     if device != "cpu":

@@ -1,5 +1,7 @@
 // Reductions across memory: one accumulator a column, several levels of reductions, results for
 // every position. The tile program against the oracle, its lowering against the tile program.
+#include <cmath>
+
 #include "tile_harness.h"
 
 namespace poot::testing {
@@ -121,6 +123,36 @@ TEST(Across, long_sums_ask_ahead) {
   };
   EXPECT_NE(kir("2000").find("prefetch %in0["), std::string::npos);
   EXPECT_EQ(kir("200").find("prefetch"), std::string::npos);
+}
+
+// Sums of columns and of their squares, in one accumulator each; x [n, h, w, 40] is read as rows
+// that are no whole images.
+TEST(Across, sequential_sums) {
+  const char* graph = R"(graph @s(%x: f32[5,3,7,40]) -> (f32[3,40], f32[3,40]) {
+    %0 = reshape %x {shape=[3,35,40]} : f32[3,35,40]
+    %1 = reduce_sum %0 {axes=[1], keepdim=false, order="sequential"} : f32[3,40]
+    %2 = mul %0, %0 : f32[3,35,40]
+    %3 = reduce_sum %2 {axes=[1], keepdim=false, order="sequential_fma"} : f32[3,40]
+    return %1, %3
+  })";
+  const tile::Program p =
+      run_tile_case({.kind = RequestKind::Reduce, .graph = graph, .tolerance = 1e-5});
+  std::vector<float> x(size_t{105} * 40), sums(120), squares(120);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i) * 0.7F) + 0.3F;
+  const std::span<std::byte> buffers[] = {std::as_writable_bytes(std::span(x)),
+                                          std::as_writable_bytes(std::span(sums)),
+                                          std::as_writable_bytes(std::span(squares))};
+  ASSERT_EQ(tile::interpret(p, buffers, {}), 0U);
+  for (size_t column = 0; column < 120; ++column) {
+    float sum = 0, square = 0;
+    for (size_t i = 0; i < 35; ++i) {
+      const float v = x[(column / 40 * 35 + i) * 40 + column % 40];
+      sum += v;
+      square = std::fma(v, v, square);
+    }
+    EXPECT_EQ(sums[column], sum);
+    EXPECT_EQ(squares[column], square);
+  }
 }
 
 }  // namespace

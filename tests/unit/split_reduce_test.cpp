@@ -88,6 +88,17 @@ TEST(SplitReduce, leaves_a_reduction_of_a_reduction) {
   })"));
 }
 
+TEST(SplitReduce, leaves_sequential_sums) {
+  const auto sum = [](const std::string& order) {
+    return "graph @g(%x: f32[100000,8]) -> (f32[8]) {\n"
+           "  %0 = reduce_sum %x {axes=[0], keepdim=false, order=\"" +
+           order + "\"} : f32[8]\n  return %0\n}";
+  };
+  EXPECT_TRUE(split(sum("cascade")));
+  EXPECT_FALSE(split(sum("sequential")));
+  EXPECT_FALSE(split(sum("sequential_fma")));
+}
+
 TEST(SplitReduce, partial_sums_have_the_accumulating_dtype) {
   const auto s = split(R"(graph @g(%x: bf16[1000000]) -> (bf16[], bf16[]) {
     %0 = reduce_sum %x {axes=[0], keepdim=false} : bf16[]

@@ -8,7 +8,8 @@
 // their error is that of a cascade. On a CPU the order is that of eager's kernels, and the bits are
 // the same: positions one after the other, or where columns are fewer than four vectors, each
 // fourth to one of four accumulators (as eager also takes the columns beyond a multiple of four
-// vectors, and of 5 to 7 those beyond four: these sums have another order here). On a GPU the
+// vectors, and of 5 to 7 those beyond four: these sums have another order here). Sequential sums
+// have one accumulator all along, to which a fused multiply-add may take a product. On a GPU the
 // positions of a step are first added among themselves.
 //
 // Reductions that need others (a softmax, a variance) follow in loops of their own, and what has an
@@ -86,7 +87,8 @@ class AcrossKernel {
       row_ = b_.scalar(b_.block_id(1));
     }
     column_ = blocked_axis(b_, symbols_, "c", columns_.size, width, 0);
-    as_eager_ = target.isa == Isa::X86 && levels_.size() == 1;
+    const bool on_cpu = target.isa == Isa::X86;
+    as_eager_ = on_cpu && levels_.size() == 1;
     steps_of_accumulator_ = as_eager_ ? passes::cascade_steps(reduced_.size) : kSteps;
     // Of a part: its results lie after those of the parts before it.
     const Dim steps = positions_of_part();
@@ -102,6 +104,9 @@ class AcrossKernel {
     }
     for (const std::vector<NodeId>& level : levels_) {
       reductions_ = level;
+      sequential_ = on_cpu && std::any_of(level.begin(), level.end(), [&](NodeId n) {
+                      return ir::is_sequential(region_.nodes.at(n).order);
+                    });
       const std::vector<ValueId> totals = accumulate(steps);
       for (size_t i = 0; i < totals.size(); i++) totals_.emplace_back(level[i], totals[i]);
       checked_ = true;
@@ -169,12 +174,13 @@ class AcrossKernel {
   std::vector<ValueId> accumulate(const Dim& steps) {
     const bool floats = std::any_of(reductions_.begin(), reductions_.end(),
                                     [&](NodeId n) { return sums_floats(n); });
-    const bool alone = as_eager_ && request_.parts.is_const(1) && reductions_.size() == 1;
+    const bool alone =
+        as_eager_ && !sequential_ && request_.parts.is_const(1) && reductions_.size() == 1;
     ways_ = alone && floats && few_columns(reductions_[0]) ? passes::kCascadeWays : 1;
     const int64_t most = steps.range(symbols_).hi / ways_;
     int outer = 0;
     int64_t reach = steps_of_accumulator_;
-    while (floats && outer + 1 < kLevels && most > reach) {
+    while (floats && !sequential_ && outer + 1 < kLevels && most > reach) {
       reach *= steps_of_accumulator_;
       outer++;
     }
@@ -202,10 +208,9 @@ class AcrossKernel {
             return several(b_.add(first, b_.mul(k, b_.cst(together))), together, carried);
           });
       if (together == 1) return sums;
-      return loop(b_.add(first, b_.mul(whole, b_.cst(together))), last, sums,
-                  [&](IndexId i, const std::vector<ValueId>& carried) {
-                    return combine(carried, step(i));
-                  });
+      return loop(
+          b_.add(first, b_.mul(whole, b_.cst(together))), last, sums,
+          [&](IndexId i, const std::vector<ValueId>& carried) { return several(i, 1, carried); });
     }
     const IndexId passes = b_.div(b_.add(count, b_.cst(span - 1)), b_.cst(span));
     return loop(b_.cst(0), passes, identities(),
@@ -242,10 +247,30 @@ class AcrossKernel {
     return b_.end_for(body(b_.scalar(b_.for_index()), carried));
   }
 
-  std::vector<ValueId> position(IndexId i) {
+  Emitter at(IndexId i) {
     Emitter emit = emitter();
     bind_flat(b_, emit, region_, reduced_, i, 0);
     if (!checked_) emit_checks(b_, emit, region_.checks);
+    return emit;
+  }
+
+  std::vector<ValueId> with_position(IndexId i, std::vector<ValueId> sums) {
+    Emitter emit = at(i);
+    for (size_t k = 0; k < sums.size(); k++) {
+      const Node& node = region_.nodes.at(reductions_[k]);
+      const Node& term = region_.nodes.at(node.args[0]);
+      const bool fused = node.order == ir::ReduceOrder::sequential_fma &&
+                         term.kind == NodeKind::Pointwise && term.op == ir::OpCode::mul;
+      sums[k] = fused ? b_.pointwise(ir::OpCode::fma, node.dtype,
+                                     {emit.full(term.args[0]), emit.full(term.args[1]), sums[k]})
+                      : b_.pointwise(combining_op(node.op), node.dtype,
+                                     {sums[k], emit.full(node.args[0])});
+    }
+    return sums;
+  }
+
+  std::vector<ValueId> position(IndexId i) {
+    Emitter emit = at(i);
     std::vector<ValueId> out;
     for (const NodeId n : reductions_) out.push_back(emit.full(region_.nodes.at(n).args[0]));
     return out;
@@ -261,6 +286,10 @@ class AcrossKernel {
 
   // Steps from i on, added to what is carried.
   std::vector<ValueId> several(IndexId i, int64_t count, std::vector<ValueId> carried) {
+    if (sequential_) {
+      for (int64_t k = 0; k < count; k++) carried = with_position(b_.add(i, b_.cst(k)), carried);
+      return carried;
+    }
     std::vector<std::vector<ValueId>> parts;
     for (int64_t k = 0; k < count; k++) parts.push_back(step(b_.add(i, b_.cst(k))));
     if (!as_eager_)
@@ -284,7 +313,7 @@ class AcrossKernel {
   std::vector<Result> wide_, narrow_;
   std::vector<NodeId> reductions_;  // of the level at hand
   std::vector<std::pair<NodeId, ValueId>> totals_;
-  bool checked_ = false, as_eager_ = false;
+  bool checked_ = false, as_eager_ = false, sequential_ = false;
   int64_t steps_of_accumulator_ = 1;
   int64_t ways_ = 1;  // accumulators of a reduction in its innermost loop
 };

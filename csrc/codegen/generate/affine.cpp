@@ -156,4 +156,23 @@ Affine Space::mod(const Affine& a, const Dim& d) {
   return single(intern({.kind = AtomKind::Mod, .bound = d, .operand = rest, .divisor = d}));
 }
 
+Affine Space::joined(Affine a) {
+  for (size_t i = 0; i < a.terms.size();) {
+    const AffineTerm rest = a.terms[i++];
+    if (atom(rest.atom).kind != AtomKind::Mod) continue;
+    const Affine operand = atom(rest.atom).operand;
+    const Dim divisor = atom(rest.atom).divisor;
+    const Affine whole = floordiv(operand, divisor);
+    if (whole.terms.size() != 1 || whole != single(whole.terms[0].atom)) continue;
+    const AtomId quotient = whole.terms[0].atom;
+    if (atom(quotient).kind != AtomKind::Div || atom(quotient).operand != operand ||
+        a.factor(quotient) != rest.factor * divisor)
+      continue;
+    a = a - whole * (rest.factor * divisor) - single(rest.atom) * rest.factor +
+        operand * rest.factor;
+    i = 0;
+  }
+  return a;
+}
+
 }  // namespace poot::codegen

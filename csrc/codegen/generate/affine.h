@@ -60,6 +60,8 @@ class Space {
   Affine loaded(NodeId node, Dim bound);
   Affine floordiv(const Affine& a, const Dim& d);
   Affine mod(const Affine& a, const Dim& d);
+  // The same number, where quotient and remainder of one division add up to what was divided.
+  Affine joined(Affine a);
   bool proves_nonnegative(const Dim& d) const;
   bool proves_nonnegative(const Affine& a) const;
   bool proves_less(const Affine& a, const Dim& limit) const;

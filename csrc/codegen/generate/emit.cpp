@@ -162,7 +162,8 @@ ValueId Emitter::value(NodeId node) {
     }
     case NodeKind::Reduce: {
       if (reduce_position_ < 0) throw InternalError("generate: a reduction out of its loop");
-      const bool any = drops_cascades_ && n.order == ir::ReduceOrder::cascade;
+      const bool any =
+          ir::is_sequential(n.order) || (drops_cascades_ && n.order == ir::ReduceOrder::cascade);
       out = b_.reduce(n.op, full(n.args[0]), static_cast<uint32_t>(reduce_position_),
                       any ? ir::ReduceOrder::any : n.order);
       break;

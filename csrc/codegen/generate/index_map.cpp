@@ -79,7 +79,7 @@ NodeId IndexMap::at(const ir::Operand& operand, const Coordinates& coordinates,
     out = nodes_.add({.kind = NodeKind::Load,
                       .dtype = body_.type(v).dtype,
                       .input = static_cast<uint32_t>(i),
-                      .index = element_index(inputs_[i], coordinates),
+                      .index = space_.joined(element_index(inputs_[i], coordinates)),
                       .guard = guard});
   } else {
     out = equation(body_.eqns()[static_cast<size_t>(body_.def(v))], v, coordinates, guard);

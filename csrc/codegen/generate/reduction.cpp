@@ -70,8 +70,10 @@ std::optional<ReductionShape> reduction_shape(const ir::Graph& body) {
 }
 
 bool adds_in_order(const Region& region) {
-  for (uint32_t i = 0; i < region.nodes.size(); i++)
-    if (region.live[i] && region.nodes.at(NodeId(i)).order != ir::ReduceOrder::any) return true;
+  for (uint32_t i = 0; i < region.nodes.size(); i++) {
+    const ir::ReduceOrder order = region.nodes.at(NodeId(i)).order;
+    if (region.live[i] && order != ir::ReduceOrder::any && !ir::is_sequential(order)) return true;
+  }
   return false;
 }
 

@@ -17,7 +17,7 @@ struct ReductionShape {
   Shape kept, reduced;
   bool trailing = true;  // the reduced dims are the last ones
 };
-// Whether some sum asks for an order.
+// Whether some sum asks for an order of a row along memory.
 bool adds_in_order(const Region& region);
 std::optional<ReductionShape> reduction_shape(const ir::Graph& body);
 
