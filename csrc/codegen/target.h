@@ -10,6 +10,12 @@ namespace poot {
 
 enum class Isa : uint8_t { X86, Ptx };
 
+// GPU: the least products in half precision whose odd sizes are padded for the library.
+struct LeastPadded {
+  double operations = 1e10;
+  double per_byte = 200;  // operations for each byte of the three matrices
+};
+
 struct Target {
   Isa isa = Isa::X86;
   std::string cpu;             // LLVM name: "sapphirerapids", "sm_90a"
@@ -22,8 +28,9 @@ struct Target {
   uint32_t shared_bytes = 0;  // GPU workgroup memory
   bool clusters = false;      // GPU workgroups may exchange within clusters
   uint32_t overlapped_blocks =
-      0;               // workgroups of the largest GPU kernel that overlaps the one before
-  uint32_t cores = 1;  // CPU threads or GPU multiprocessors
+      0;  // workgroups of the largest GPU kernel that overlaps the one before
+  LeastPadded least_padded;
+  uint32_t cores = 1;               // CPU threads or GPU multiprocessors
   uint64_t cache_bytes = 2u << 20;  // private cache of one core; a GPU's last cache
   std::string key() const;          // part of every artifact key
   static Target host();             // reads the processor

@@ -27,7 +27,7 @@ class PlanRunner {
         opaque_eqns_(opaque_eqns),
         opaque_(std::move(opaque)) {
     for (const program::Buffer& b : p_.buffers) {
-      memory_.emplace_back(static_cast<size_t>(b.bytes.eval(symbols_)), char(0xA5));
+      memory_.emplace_back(static_cast<size_t>(b.bytes.eval(symbols_)), char(0xFF));
       if (b.cls == program::BufferClass::Const) memory_.back().assign(b.data.begin(), b.data.end());
     }
   }
@@ -240,7 +240,7 @@ class PlanRunner {
         return v && p_.views[v->view.index].buffer.index == i;
       });
       if (transient && !shown && b.last == now)
-        std::fill(memory_[i].begin(), memory_[i].end(), char(0xA5));
+        std::fill(memory_[i].begin(), memory_[i].end(), char(0xFF));
     }
   }
 
