@@ -37,25 +37,26 @@ ValueId viewed(const ir::Graph& graph, ValueId v) {
   return v;
 }
 
-bool is_multiple(const Dim& d, int64_t unit) {
+// Symbolic sizes are left as they are.
+bool needs_no_padding(const Dim& d, int64_t unit) {
   return !d.is_const() || d.value() % unit == 0;
 }
 Dim rounded_up(const Dim& d, int64_t unit) {
-  return is_multiple(d, unit) ? d : Dim::ceildiv(d, unit) * Dim(unit);
+  return needs_no_padding(d, unit) ? d : Dim::ceildiv(d, unit) * Dim(unit);
 }
 
 }  // namespace
 
-void Planner::make_room(const Place& p, const ir::TensorType& type) {
+void Planner::pad_buffer(const Place& p, const ir::TensorType& type) {
   const int64_t unit = kRowAlignment / byte_size(type.dtype);
   if (context_.target.isa != Isa::Ptx || unit < 2 || type.shape.size() < 2 ||
-      is_multiple(type.shape.back(), unit) || p.window.strides != rows_apart(type.shape, unit))
+      needs_no_padding(type.shape.back(), unit) || p.window.strides != rows_apart(type.shape, unit))
     return;
   const Dim pitch = p.window.strides[type.shape.size() - 2];
-  Room room{numel(Shape(type.shape.begin(), type.shape.end() - 1)), type.shape.back(), pitch};
-  Buffer& b = writer_.buffer(p.buffer);
-  b.bytes = room.rows * pitch * Dim(byte_size(type.dtype));
-  rooms_.emplace(p.buffer.index, std::move(room));
+  PaddedBuffer padded{numel(Shape(type.shape.begin(), type.shape.end() - 1)), type.shape.back(),
+                      pitch};
+  writer_.buffer(p.buffer).bytes = padded.rows * pitch * Dim(byte_size(type.dtype));
+  padded_.emplace(p.buffer.index, std::move(padded));
 }
 
 void Planner::clear(const Place& margin, DType dtype) {
@@ -65,26 +66,25 @@ void Planner::clear(const Place& margin, DType dtype) {
            {margin});
 }
 
-// A copy of these rows with margins up to `wide`.
-Place Planner::with_margins(const Place& rows, const Operand& o, const Shape& wide) {
+Place Planner::padded_copy(const Place& rows, const Operand& o, const Shape& wide) {
   const DType dtype = graph_.type(o).dtype;
   const ValueId whole = viewed(graph_, std::get<ValueId>(o));
-  for (const Margined& m : margined_) {
-    if (m.of == whole && m.from.shape == rows.window.shape &&
-        m.from.strides == rows.window.strides && m.from.offset == rows.window.offset &&
-        m.wide == wide)
-      return m.to;
+  for (const PaddedCopy& c : padded_copies_) {
+    const Window& w = c.from.window;
+    if (c.of == whole && c.from.buffer == rows.buffer && w.shape == rows.window.shape &&
+        w.strides == rows.window.strides && w.offset == rows.window.offset && c.wide == wide)
+      return c.to;
   }
   const Place to = fresh({dtype, rows.window.shape}, {wide[1], Dim(1)}, BufferClass::Arena);
   writer_.buffer(to.buffer).bytes = numel(wide) * Dim(byte_size(dtype));
-  rooms_.insert_or_assign(to.buffer.index,
-                          Room{rows.window.shape[0], rows.window.shape[1], wide[1]});
+  padded_.insert_or_assign(to.buffer.index,
+                           PaddedBuffer{rows.window.shape[0], rows.window.shape[1], wide[1]});
   copy(rows, to, dtype);
   out_.layout_copies.push_back({value_name(o),
                                 "the library multiplies matrices with margins much faster",
                                 numel(rows.window.shape) * Dim(byte_size(dtype))});
   buffer_last_[to.buffer.index] = kEnd;
-  margined_.push_back({whole, rows.window, wide, to});
+  padded_copies_.push_back({whole, rows, wide, to});
   return to;
 }
 
@@ -100,20 +100,20 @@ Place Planner::widened(const Place& matrix, const Operand& o, const Shape& to, b
   }
   const Shape own = place.window.shape;
   const Dim pitch = place.window.strides[0];
-  const auto room = rooms_.find(place.buffer.index);
-  const bool has_room = room != rooms_.end() && place.window.offset.is_const(0) &&
-                        room->second.rows == own[0] && room->second.columns == own[1] &&
-                        room->second.pitch == wide[1] && pitch == wide[1] && wide[0] == own[0];
-  const bool as_it_lies = wide == own && is_multiple(pitch, kRowAlignment / byte_size(dtype));
-  if (!has_room && !as_it_lies) place = with_margins(place, o, wide);
+  const auto known = padded_.find(place.buffer.index);
+  const bool has_margin = known != padded_.end() && place.window.offset.is_const(0) &&
+                          known->second.rows == own[0] && known->second.columns == own[1] &&
+                          known->second.pitch == wide[1] && pitch == wide[1] && wide[0] == own[0];
+  const bool as_it_lies = wide == own && needs_no_padding(pitch, kRowAlignment / byte_size(dtype));
+  if (!has_margin && !as_it_lies) place = padded_copy(place, o, wide);
   place.window.shape = wide;
-  if (const auto r = rooms_.find(place.buffer.index); r != rooms_.end()) {
+  if (const auto padded = padded_.find(place.buffer.index); padded != padded_.end()) {
     const auto margin = [&](Shape shape, Dim offset) {
       clear({place.buffer, {std::move(shape), {wide[1], Dim(1)}, std::move(offset)}}, dtype);
     };
-    if (sums_columns && wide[1] != own[1] && !std::exchange(r->second.clear_right, true))
+    if (sums_columns && wide[1] != own[1] && !std::exchange(padded->second.right_is_zero, true))
       margin({own[0], wide[1] - own[1]}, own[1]);
-    if (sums_rows && wide[0] != own[0] && !std::exchange(r->second.clear_below, true))
+    if (sums_rows && wide[0] != own[0] && !std::exchange(padded->second.below_is_zero, true))
       margin({wide[0] - own[0], wide[1]}, own[0] * wide[1]);
   }
   if (across) place.window = turned(place.window);
@@ -145,22 +145,18 @@ void Planner::pad_product(Place& a, Place& b, Place& out, std::optional<Place>& 
   const DType dtype = graph_.type(left).dtype;
   const int64_t unit = kRowAlignment / byte_size(dtype);
   const Dim depth = rounded_up(a.window.shape[1], unit);
-  Dim rows = out.window.shape[0], columns = out.window.shape[1];
+  Dim rows = rounded_up(out.window.shape[0], unit), columns = rounded_up(out.window.shape[1], unit);
   Buffer& memory = writer_.buffer(out.buffer);
   const bool ours = memory.cls == BufferClass::Arena || memory.cls == BufferClass::Output;
-  if (may_widen && ours && out.window.offset.is_const(0) && out.window.strides[1].is_const(1) &&
-      out.window.strides[0] == rounded_up(columns, unit)) {
-    rows = rounded_up(rows, unit);
-    columns = out.window.strides[0];
-    memory.bytes = rows * columns * Dim(byte_size(dtype));
+  if (rows != out.window.shape[0] || columns != out.window.shape[1]) {
+    if (!may_widen || !ours || !out.window.offset.is_const(0) ||
+        !out.window.strides[1].is_const(1) || out.window.strides[0] != columns)
+      return;  // it would be slow with aligned operands as well
+    memory.bytes = Dim::max(memory.bytes, rows * columns * Dim(byte_size(dtype)));
   }
   if (bias && columns != bias->window.shape[0]) {
     const Place wide = fresh({dtype, {columns}}, {Dim(1)}, BufferClass::Arena);
-    copy(*bias,
-         {wide.buffer, bias->window.shape == Shape{columns}
-                           ? wide.window
-                           : Window::contiguous(bias->window.shape)},
-         dtype);
+    copy(*bias, {wide.buffer, Window::contiguous(bias->window.shape)}, dtype);
     bias = wide;
   }
   a = widened(a, left, {rows, depth}, false, depth != a.window.shape[1]);

@@ -49,7 +49,7 @@ Place Planner::fresh(const ir::TensorType& type, const Shape& strides, BufferCla
   if (b.bytes.range(graph_.symbols()).lo < 0) b.bytes = Dim::max(b.bytes, 0);
   p.buffer = writer_.add_buffer(std::move(b));
   buffer_last_.resize(writer_.program().buffers.size(), 0);
-  if (cls == BufferClass::Arena || cls == BufferClass::Output) make_room(p, type);
+  if (cls == BufferClass::Arena || cls == BufferClass::Output) pad_buffer(p, type);
   return p;
 }
 

@@ -19,15 +19,15 @@ struct Place {
   Window window;
 };
 
-// A buffer of rows with a margin at their ends: `columns` of `pitch` elements are the value's.
-struct Room {
+// A buffer of `rows` of `columns`, `pitch` elements apart: what lies between is a margin.
+struct PaddedBuffer {
   Dim rows, columns, pitch;
-  bool clear_right = false, clear_below = false;  // the margins there hold zeros
+  bool right_is_zero = false, below_is_zero = false;  // the margins there
 };
-// Rows of a matrix that views value `of`, and their copy with margins up to `wide`.
-struct Margined {
+// The copy, with margins up to `wide`, of rows of a matrix that views value `of`.
+struct PaddedCopy {
   ir::ValueId of;
-  Window from;
+  Place from;
   Shape wide;
   Place to;
 };
@@ -104,22 +104,6 @@ class Planner {
   // plan_library.cpp, plan_structured.cpp, plan_windows.cpp
   void contraction();
   void structured();
-
-  // plan_padding.cpp
-  // Makes fresh memory whose rows lie apart as long as its rows.
-  void make_room(const Place& p, const ir::TensorType& type);
-  void clear(const Place& margin, DType dtype);
-  Place with_margins(const Place& rows, const ir::Operand& o, const Shape& wide);
-  // A matrix of a product at sizes `to`, copied if it has no margins; those of the axes that are
-  // summed over hold zeros.
-  Place widened(const Place& matrix, const ir::Operand& o, const Shape& to, bool sums_rows,
-                bool sums_columns);
-  // The current addmm's bias, if the library can add it as a vector as it writes the result.
-  std::optional<Place> bias_vector();
-  Place product_place(const Accept& accept);
-  // Replaces the matrices of a product by wider ones of sizes that the library's kernels like.
-  void pad_product(Place& a, Place& b, Place& out, std::optional<Place>& bias, bool may_widen);
-
   // Operand 0 of the current convolution or pooling, in the layout that it prefers.
   Place image(const ir::Operand& o, const Accept& accept);
   void convolution();
@@ -135,6 +119,21 @@ class Planner {
                std::vector<program::ViewId> outs, std::vector<int64_t> ints,
                std::vector<double> floats);
   Place owned(ir::ValueId v, Shape strides);
+
+  // plan_padding.cpp
+  // Grows a fresh buffer of rows that lie apart, so that the last one has its margin too.
+  void pad_buffer(const Place& p, const ir::TensorType& type);
+  void clear(const Place& margin, DType dtype);
+  Place padded_copy(const Place& rows, const ir::Operand& o, const Shape& wide);
+  // A matrix of a product at sizes `to`, copied if it has no margins; those of the axes that are
+  // summed over hold zeros.
+  Place widened(const Place& matrix, const ir::Operand& o, const Shape& to, bool sums_rows,
+                bool sums_columns);
+  // The current addmm's bias, if the library can add it as a vector as it writes the result.
+  std::optional<Place> bias_vector();
+  Place product_place(const Accept& accept);
+  // Replaces the matrices of a product by wider ones of sizes that the library's kernels like.
+  void pad_product(Place& a, Place& b, Place& out, std::optional<Place>& bias, bool may_widen);
 
   // plan_results.cpp
   void results();
@@ -154,8 +153,8 @@ class Planner {
   std::vector<bool> donated_;                // by argument position
   std::map<uint32_t, uint32_t> shown_;       // buffer -> base of the results that show it
   std::map<uint32_t, Place> copies_;         // value -> its contiguous copy
-  std::map<uint32_t, Room> rooms_;           // by buffer
-  std::vector<Margined> margined_;
+  std::map<uint32_t, PaddedBuffer> padded_;  // by buffer
+  std::vector<PaddedCopy> padded_copies_;
   ProgramWriter writer_;
   PlanResult out_;
   uint32_t now_ = 0;              // index of the current equation; kEnd after the last

@@ -279,6 +279,14 @@ graph @given(%x: bf16[5,16], %g: bf16[5,9], %h: bf16[5,10], %w: bf16[9,16])
   return %1, %2, %4, %6
 })",
            R"(
+graph @halves(%x: bf16[8,22], %w: bf16[11,8]) -> (bf16[8,8], bf16[8,8]) {
+  %0 = slice %x {axis=1, start=0, end=21, step=2} : bf16[8,11]
+  %1 = slice %x {axis=1, start=1, end=22, step=2} : bf16[8,11]
+  %2 = matmul %0, %w : bf16[8,8]
+  %3 = matmul %1, %w : bf16[8,8]
+  return %2, %3
+})",
+           R"(
 graph @biased(%x: bf16[2,3,11], %w: bf16[11,9], %b: bf16[9], %one: bf16[1])
     -> (bf16[2,3,9], bf16[6,9], bf16[6,9]) {
   %0 = reshape %x {shape=[6,11]} : bf16[6,11]
