@@ -218,9 +218,9 @@ def _compile(
         with entry.phase("import"):
             whole = not segment
             donated = _donated(gm) if kind == "backward" and whole else []
-            layouts = saved_layouts.chosen(gm) if kind == "forward" and whole else {}
+            layouts = saved_layouts.strides_of_saved(gm) if kind == "forward" and whole else {}
             if kind == "backward" and whole:
-                saved_layouts.take(gm, example_inputs)
+                saved_layouts.restride_placeholders(gm, example_inputs)
             imported = import_graph(
                 gm,
                 kind,
@@ -250,7 +250,7 @@ def _compile(
     for fallback in imported.fallbacks:
         counters["poot"][f"fallback:{fallback.op}"] += 1
     entry.fallbacks.extend(imported.fallbacks)
-    saved_layouts.tell(gm, layouts)
+    saved_layouts.report_strides(gm, layouts)
     return run
 
 

@@ -1,8 +1,9 @@
 """Layouts of what a forward graph keeps for its backward, which nobody else sees.
 
 Tensor cores' kernels load 16 bytes at once: a product whose matrices have rows of another length is several times
-slower. Such rows are kept apart, each at a multiple of 16 bytes. AOTAutograd hears of it and gives the backward
-compiler examples that lie so.
+slower. Such rows are kept apart, each at a multiple of 16 bytes. AOTAutograd hears of it by
+`TracingContext.output_strides` (None: as traced) and gives the backward compiler examples that lie so, at
+`tensors_saved_for_backwards_slice`. Where a hook on saved tensors lays them otherwise, the call copies them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def rows_apart(val: Any) -> tuple[int, ...] | None:
     return tuple(reversed(strides))
 
 
-def chosen(gm: torch.fx.GraphModule) -> dict[torch.fx.Node, tuple[int, ...]]:
+def strides_of_saved(gm: torch.fx.GraphModule) -> dict[torch.fx.Node, tuple[int, ...]]:
     """Strides of results of a forward graph that only the backward reads, and that share their memory with no other."""
     context = torch._guards.TracingContext.try_get()
     meta = context.fw_metadata if context is not None else None
@@ -55,7 +56,7 @@ def chosen(gm: torch.fx.GraphModule) -> dict[torch.fx.Node, tuple[int, ...]]:
     return found
 
 
-def tell(gm: torch.fx.GraphModule, layouts: dict[torch.fx.Node, tuple[int, ...]]) -> None:
+def report_strides(gm: torch.fx.GraphModule, layouts: dict[torch.fx.Node, tuple[int, ...]]) -> None:
     """Tells AOTAutograd in which strides the compiled graph gives its results."""
     context = torch._guards.TracingContext.try_get()
     if not layouts or context is None or context.output_strides is None:
@@ -64,7 +65,7 @@ def tell(gm: torch.fx.GraphModule, layouts: dict[torch.fx.Node, tuple[int, ...]]
     context.output_strides.extend(layouts.get(r) for r in output.args[0])
 
 
-def take(gm: torch.fx.GraphModule, examples: Sequence[Any]) -> None:
+def restride_placeholders(gm: torch.fx.GraphModule, examples: Sequence[Any]) -> None:
     """The arguments of a backward graph lie as its examples do."""
     for node, example in zip(gm.graph.find_nodes(op="placeholder"), examples, strict=True):
         strides = rows_apart(node.meta.get("val"))

@@ -34,14 +34,14 @@ def step(fn, x, w, y):
 def taken(monkeypatch):
     """Strides of the arguments of backward graphs, gathered as they are compiled."""
     found = []
-    take = saved_layouts.take
+    take = saved_layouts.restride_placeholders
 
     def watched(gm, given):
         take(gm, given)
         values = [n.meta.get("val") for n in gm.graph.find_nodes(op="placeholder")]
         found.extend(v.stride() for v in values if isinstance(v, torch.Tensor))
 
-    monkeypatch.setattr(saved_layouts, "take", watched)
+    monkeypatch.setattr(saved_layouts, "restride_placeholders", watched)
     return found
 
 
@@ -71,6 +71,18 @@ def test_what_the_caller_sees_lies_as_eagers(device, monkeypatch):
     got = step(torch.compile(both, backend="poot", options={"strict": True}), *args)
     assert got[1].stride() == (COLUMNS, 1)
     assert not [s for s in strides if 1008 in s]
+
+
+def test_hooks_that_lay_them_otherwise(device):
+    args = examples(device, ROWS)
+    compiled = torch.compile(loss, backend="poot", options={"strict": True})
+    want = step(compiled, *args)
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: t.clone(memory_format=torch.contiguous_format), lambda t: t
+    ):
+        got = step(compiled, *args)
+    for a, b in zip(got, want, strict=True):
+        assert torch.equal(a, b)
 
 
 @pytest.mark.parametrize(
