@@ -139,23 +139,15 @@ class RowFusion {
     const Shape result = reduces ? graph_.type(eqn.inputs[0]).shape : shape(e);
     if (!reduces && !is_full(row, result) && !is_per_row(row, result))
       return "its shape " + str(result) + " is not made of the region's rows";
-    std::vector<uint32_t> copies;
-    for (const ir::Operand& o : eqn.inputs) {
-      if (!made_in(r, o)) continue;
-      if (!stays_in_row(row, graph_.type(o).shape, result)) return "it reads across rows";
-      for (int32_t d = def(o); view(d);
-           d = def(partition_.eqn(static_cast<uint32_t>(d)).inputs[0])) {
-        const auto v = static_cast<uint32_t>(d);
-        const ir::Operand& from = partition_.eqn(v).inputs[0];
-        if (!view_keeps_rows(row, partition_.eqn(v), graph_.type(from).shape, shape(v)))
-          return "a view before it mixes rows and columns";
-        if (!partition_.holds(r, v) && std::find(copies.begin(), copies.end(), v) == copies.end())
-          copies.push_back(v);
-      }
-    }
+    std::vector<uint32_t> copies = views_before(r, e);
+    const char* refusal = row_refusal(partition_, r, row, e, copies);
+    if (refusal) return refusal;
     for (const uint32_t c : copies) copy_in(r, c, e);
-    const char* refusal = partition_.refuses(r, e);
-    if (refusal && bring_producers(r, e, copies)) refusal = partition_.refuses(r, e);
+    refusal = partition_.refuses(r, e);
+    if (refusal && bring_producers(r, e, copies)) {
+      refusal = partition_.refuses(r, e);
+      if (!refusal) refusal = row_refusal(partition_, r, row, e, copies);
+    }
     if (refusal) {
       for (const uint32_t c : copies) partition_.uncopy(r, c);
       return refusal;
@@ -164,6 +156,19 @@ class RowFusion {
     take_producers(r, e);
     for (const uint32_t c : copies) take_producers(r, c);
     return "";
+  }
+
+  // Views between what r makes and e, as far as r does not hold them.
+  std::vector<uint32_t> views_before(RegionIndex r, uint32_t e) const {
+    std::vector<uint32_t> views;
+    for (const ir::Operand& o : partition_.eqn(e).inputs)
+      for (int32_t d = def(o); made_in(r, o) && view(d);
+           d = def(partition_.eqn(static_cast<uint32_t>(d)).inputs[0])) {
+        const auto v = static_cast<uint32_t>(d);
+        if (!partition_.holds(r, v) && std::ranges::find(views, v) == views.end())
+          views.push_back(v);
+      }
+    return views;
   }
 
   // Copies in what only e needs, row by row, and what is free: it may stand between the region and
@@ -276,10 +281,9 @@ class RowFusion {
     if (is_lookup(by))
       return def(by.inputs[1]) == static_cast<int32_t>(e) && is_per_row(row, shape(e)) &&
              shape(e) == shape(reader);
-    if (ir::is_view(by.info().kind)) return view_keeps_rows(row, by, shape(e), shape(reader));
-    if (by.info().kind == ir::OpKind::Reduce) return is_full(row, shape(e));
-    return ir::is_pointwise(by.info().kind) && stays_in_row(row, shape(e), shape(reader)) &&
-           (is_full(row, shape(e)) || is_per_row(row, shape(e)));
+    return reads_in_row(row, by, shape(e), shape(reader)) &&
+           (!ir::is_pointwise(by.info().kind) || is_full(row, shape(e)) ||
+            is_per_row(row, shape(e)));
   }
 
   bool only_reads(RegionIndex r, uint32_t e, uint32_t reader) const {

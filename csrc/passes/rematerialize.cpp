@@ -9,7 +9,7 @@
 //   %3 = fused_reduce %1 body(%a0: f32[…])      …
 //
 // Row fusion cannot tell: it meets the value before the regions that read it exist. Here they all
-// do, so that nothing is left to make the value once it is given back. Given back is a result that
+// do, so that nothing reads the value once it is no longer stored. That is so of a result that
 // nothing but pointwise and reduction regions reads, and that a few cheap pointwise equations make
 // from the region's inputs, where
 // - the inputs that its readers come to read, and the half of what storing it takes, are no more
@@ -18,6 +18,7 @@
 // - inputs of its size lie in its order in memory, and nothing updates them in place.
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 #include "passes/fusion_cost.h"
 #include "passes/layout.h"
@@ -31,6 +32,7 @@ using ir::Graph;
 using ir::Operand;
 using ir::ValueId;
 
+// Bounds what each reader's body grows by.
 constexpr size_t kMostEqns = 12;
 
 double bytes(const Graph& graph, ValueId v) {
@@ -46,9 +48,10 @@ struct Cone {
   std::vector<size_t> inputs;
 };
 
-// A region's operands and body, as they are to be.
+// A region's operands, origins and body, as they are to be.
 struct Region {
   std::vector<Operand> inputs;
+  std::vector<uint32_t> origins;
   std::shared_ptr<const Graph> body;
 };
 
@@ -118,8 +121,9 @@ class Rematerialization {
  private:
   Region region(uint32_t e) const {
     const auto changed = regions_.find(e);
-    return changed != regions_.end() ? changed->second
-                                     : Region{graph_.eqns()[e].inputs, graph_.eqns()[e].body};
+    if (changed != regions_.end()) return changed->second;
+    const Eqn& eqn = graph_.eqns()[e];
+    return {eqn.inputs, eqn.origins, eqn.body};
   }
 
   void consider(uint32_t e, size_t i) {
@@ -141,7 +145,7 @@ class Rematerialization {
         return;
     }
     for (size_t u = 0; u < users.size(); ++u) regions_[users[u]] = std::move(readers[u]);
-    given_back_[e].push_back(i);
+    no_longer_stored_[e].push_back(i);
   }
 
   bool in_order(const Eqn& eqn, const Cone& cone) const {
@@ -183,10 +187,14 @@ class Rematerialization {
   }
 
   // The reader with the cone in the place of its input `value`.
-  Region with_cone(const Region& reader, ValueId value, const Eqn& maker, const Cone& cone) {
+  Region with_cone(const Region& reader, ValueId value, const Eqn& producer, const Cone& cone) {
     ir::Builder builder(reader.body->name(), graph_.symbols());
-    Copier own(builder, *reader.body), added(builder, *maker.body);
+    Copier own(builder, *reader.body), added(builder, *producer.body);
     Region made;
+    made.origins = reader.origins;
+    made.origins.insert(made.origins.end(), producer.origins.begin(), producer.origins.end());
+    std::ranges::sort(made.origins);
+    made.origins.erase(std::ranges::unique(made.origins).begin(), made.origins.end());
     const auto add = [&](const Operand& o) {
       made.inputs.push_back(o);
       return builder.input(graph_.type(o));
@@ -199,11 +207,11 @@ class Rematerialization {
       if (ir::is_value(reader.inputs[i])) known[std::get<ValueId>(reader.inputs[i]).index] = in;
     }
     for (const size_t i : cone.inputs) {
-      const auto v = std::get<ValueId>(maker.inputs[i]);
+      const auto v = std::get<ValueId>(producer.inputs[i]);
       if (!known.contains(v.index)) known[v.index] = add(v);
-      added.set(maker.body->inputs()[i], known[v.index]);
+      added.set(producer.body->inputs()[i], known[v.index]);
     }
-    for (const uint32_t e : cone.eqns) added.copy(maker.body->eqns()[e]);
+    for (const uint32_t e : cone.eqns) added.copy(producer.body->eqns()[e]);
     for (size_t i = 0; i < reader.inputs.size(); ++i)
       if (reader.inputs[i] == Operand(value))
         own.set(reader.body->inputs()[i], added.at(cone.result));
@@ -248,26 +256,32 @@ class Rematerialization {
   void commit() {
     ir::GraphEdit edit(graph_);
     for (auto& [e, changed] : regions_) {
-      edit.eqns()[e].inputs = std::move(changed.inputs);
-      edit.eqns()[e].body = std::move(changed.body);
-    }
-    for (const auto& [e, results] : given_back_) {
-      Region changed = without(region(e), results);
       Eqn& eqn = edit.eqns()[e];
       eqn.inputs = std::move(changed.inputs);
+      eqn.origins = std::move(changed.origins);
       eqn.body = std::move(changed.body);
-      for (auto i = results.rbegin(); i != results.rend(); ++i)
-        eqn.outs.erase(eqn.outs.begin() + static_cast<ptrdiff_t>(*i));
     }
-    std::erase_if(edit.eqns(), [](const Eqn& e) { return e.body && e.outs.empty(); });
+    // Backwards: a producer that stores nothing is erased.
+    for (const auto& [e, results] : std::views::reverse(no_longer_stored_)) {
+      Eqn& eqn = edit.eqns()[e];
+      if (results.size() == eqn.outs.size()) {
+        edit.eqns().erase(edit.eqns().begin() + e);
+        continue;
+      }
+      Region changed = without(region(e), results);
+      eqn.inputs = std::move(changed.inputs);
+      eqn.body = std::move(changed.body);
+      for (const size_t i : std::views::reverse(results))
+        eqn.outs.erase(eqn.outs.begin() + static_cast<ptrdiff_t>(i));
+    }
     edit.commit();
   }
 
   Graph& graph_;
   PassContext& context_;
   Partition index_;
-  std::map<uint32_t, Region> regions_;                  // readers that compute a value, by equation
-  std::map<uint32_t, std::vector<size_t>> given_back_;  // results, ascending, by equation
+  std::map<uint32_t, Region> regions_;  // readers that compute a value, by equation
+  std::map<uint32_t, std::vector<size_t>> no_longer_stored_;  // results, ascending, by equation
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "ir/graph.h"
+#include "passes/partition.h"
 
 namespace poot::passes {
 
@@ -26,5 +26,13 @@ bool is_per_row(const RowShape& row, const Shape& shape);
 bool stays_in_row(const RowShape& row, const Shape& operand, const Shape& result);
 // Whether a view from `from` to `to` keeps rows and columns apart.
 bool view_keeps_rows(const RowShape& row, const ir::Eqn& view, const Shape& from, const Shape& to);
+// Whether a pointwise equation, a view or a reduction of the region, of shape `result`, reads such
+// a value within its row.
+bool reads_in_row(const RowShape& row, const ir::Eqn& reader, const Shape& operand,
+                  const Shape& result);
+// Null if equation e, and those of r's copies and of `copies` that it reads, read what region r
+// makes within its row; else the reason why not.
+const char* row_refusal(const Partition& partition, RegionIndex r, const RowShape& row, uint32_t e,
+                        std::span<const uint32_t> copies);
 
 }  // namespace poot::passes

@@ -93,3 +93,18 @@ def test_rotated_pairs_of_transposed_heads(columns, dtype):
     x = torch.randn(2, 30, 3, columns).to(dtype).transpose(1, 2)
     angles = torch.rand(30, columns // 2, dtype=torch.float64)
     check(rotated, x, angles.cos().to(dtype), angles.sin().to(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_rows_beside_their_columns(dtype):
+    def transposed(x):
+        y = x - x.mean(-1, keepdim=True)
+        return y + 0.5 * y.t()
+
+    def spread(x):
+        total = x.sum(-1)
+        return (x - total[:, None]) + x * total
+
+    x = torch.randn(16, 16, dtype=torch.float64).to(dtype)
+    for fn in (transposed, spread):
+        check(fn, x)

@@ -288,6 +288,26 @@ TEST(Passes, UnknownNameIsRefused) {
   }
 }
 
+TEST(Passes, AReaderThatComputesAValueHasTheOriginsOfItsProducer) {
+  ir::Graph g = ir::parse_graph(R"(graph @g(%x: bf16[6,16]) -> (f32[6,1], f32[16]) {
+  origin 0 "widen" ""
+  origin 1 "sum" ""
+  origin 2 "max" ""
+  %0 = cast %x {to=f32} : f32[6,16] loc(0)
+  %1 = reduce_sum %0 {axes=[1], keepdim=true} : f32[6,1] loc(1)
+  %2 = reduce_max %0 {axes=[0], keepdim=false} : f32[16] loc(2)
+  return %1, %2
+})");
+  PassContext context{.target = test_target()};
+  const std::vector<std::string> names{"fuse_row", "fuse_reduce", "rematerialize"};
+  run_passes(g, context, names);
+  ASSERT_EQ(g.eqns().size(), 2u);
+  EXPECT_EQ(g.eqns()[0].origins, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(g.eqns()[1].op, ir::OpCode::fused_reduce);
+  EXPECT_EQ(g.eqns()[1].inputs[0], ir::Operand(g.inputs()[0]));
+  EXPECT_EQ(g.eqns()[1].origins, (std::vector<uint32_t>{0, 1, 2}));
+}
+
 TEST(Spaces, OnePassOverTheSameElements) {
   const SymbolTable symbols{{{2, 64}, 8}, {{2, 64}, 8}};
   const Dim s0 = Dim::symbol(0), s1 = Dim::symbol(1);
