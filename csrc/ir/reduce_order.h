@@ -22,7 +22,7 @@ inline constexpr std::array kReduceOrderNames = {
 #undef REDUCE_ORDER
 };
 
-// Of columns across memory alone.
+// Whether terms are added one after the other to one accumulator.
 constexpr bool is_sequential(ReduceOrder order) {
   return order == ReduceOrder::sequential || order == ReduceOrder::sequential_fma;
 }

@@ -16,6 +16,7 @@
 //   layout-C1  a layout has one stride an axis and an alignment that is a power of two
 //   output-C1  an output names a value; StateNext, and no other kind, names an input of its type
 //   output-C2  an input is overwritten by one StateNext at most
+//   order-C1   sequential_fma adds products of f32 that an equation mul of the same graph makes
 //   group-C1   an equation's group is in the table; a group has no more equations than its size
 //   origin-C1  an equation's origins are in the table
 //   stage-C1   the stage allows this kind of op (table below)
@@ -48,6 +49,7 @@ constexpr Rule kRules[] = {
     {"layout-C1", "one stride an axis, alignment a power of two"},
     {"output-C1", "an output names a value; StateNext an input of its type"},
     {"output-C2", "an input is overwritten once at most"},
+    {"order-C1", "sequential_fma adds products of f32 made in the same graph"},
     {"group-C1", "groups are in the table and no larger than their size"},
     {"origin-C1", "origins are in the table"},
     {"stage-C1", "the stage allows this kind of op"},
@@ -214,6 +216,8 @@ class Verifier {
         for (const Dim& d : *dims) check_dim(d);
     }
     if (usable) check_results(e);
+    if (usable && adds_unrounded(e) && (types_[0].dtype != DType::F32 || product_of(graph_, e) < 0))
+      report("order-C1", "what it adds is no product of f32 that this graph makes");
     for (ValueId v : e.outs)
       if (define(v)) check_type(graph_.type(v));
     for (uint32_t o : e.origins)

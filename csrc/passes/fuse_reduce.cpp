@@ -9,8 +9,9 @@
 //
 // Backwards as in fuse_pointwise: a reduction opens a region over its operand's shape, or joins an
 // earlier one over the same axes of the same shape that reads or makes what it reads; a producer
-// joins if only this region reads it. What has other readers is stored anyway, and is read. A last
-// forward sweep adds the arithmetic on the totals (the division of a mean).
+// joins if only this region reads it. What has other readers is stored anyway, and is read; but a
+// product that a sum adds unrounded is always evaluated with that sum. A last forward sweep adds
+// the arithmetic on the totals (the division of a mean).
 #include <algorithm>
 #include <map>
 
@@ -58,9 +59,14 @@ class ReduceFusion {
     return partition_.region(a).space == partition_.region(b).space && axes(a) == axes(b);
   }
 
-  void open(uint32_t e) { fusion_.open(e, graph_.type(partition_.eqn(e).inputs[0]).shape); }
+  void open(uint32_t e) {
+    const RegionIndex r = fusion_.open(e, graph_.type(partition_.eqn(e).inputs[0]).shape);
+    const int32_t product = ir::product_of(graph_, partition_.eqn(e));
+    if (product >= 0) fusion_.copy(r, static_cast<uint32_t>(product));
+  }
 
   void absorb(uint32_t e) {
+    if (partition_.copied(e)) return partition_.dissolve_if_held(e);
     Readers readers = partition_.readers(e);
     if (readers.regions.empty()) return;
     const ir::Eqn& eqn = partition_.eqn(e);

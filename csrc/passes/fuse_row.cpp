@@ -17,7 +17,7 @@
 // end the region.
 //
 // A region over all axes that writes nothing of full size is left to fuse_reduce, which shares one
-// row among threads.
+// row among threads; so are sums that add products unrounded, with these products.
 #include <algorithm>
 
 #include "passes/fusion_cost.h"
@@ -87,7 +87,7 @@ class RowFusion {
 
   void place_reduction(uint32_t e) {
     const auto row = row_shape(graph_, partition_.eqn(e));
-    if (!row) return;
+    if (!row || ir::adds_unrounded(partition_.eqn(e))) return;
     std::vector<RegionIndex> candidates = makers(e);
     const ir::Operand& operand = partition_.eqn(e).inputs[0];
     if (ir::is_value(operand))
@@ -103,7 +103,7 @@ class RowFusion {
 
   void place_pointwise(uint32_t e) {
     std::vector<RegionIndex> candidates = makers(e);
-    if (candidates.empty() || feeds_other_reductions(e)) return;
+    if (candidates.empty() || partition_.unrounded(e) || feeds_other_reductions(e)) return;
     // Two regions over the same rows that meet here become one.
     for (size_t i = 1; i < candidates.size(); ++i)
       if (rows_[candidates[0]] == rows_[candidates[i]] &&
@@ -237,7 +237,7 @@ class RowFusion {
         if (d < 0 || complex(static_cast<uint32_t>(d))) continue;
         const auto producer = static_cast<uint32_t>(d);
         if (partition_.home(producer) != kNoRegion || partition_.holds(r, producer)) continue;
-        if (take(r, producer, reader)) open.push_back(producer);
+        if (!partition_.unrounded(producer) && take(r, producer, reader)) open.push_back(producer);
       }
     }
   }

@@ -144,6 +144,11 @@ bool Partition::reads_base(uint32_t e) const {
   return false;
 }
 
+bool Partition::unrounded(uint32_t e) const {
+  return std::ranges::any_of(users(eqn(e).outs[0]),
+                             [&](uint32_t u) { return ir::adds_unrounded(eqn(u)); });
+}
+
 RegionIndex Partition::open(uint32_t e, Shape space) {
   const auto r = static_cast<RegionIndex>(regions_.size());
   regions_.push_back({{e}, {}, {}, e, std::move(space), false});

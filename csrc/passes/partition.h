@@ -53,6 +53,8 @@ class Partition {
   // Equations that read a value, ascending, each once.
   std::span<const uint32_t> users(ir::ValueId v) const;
   bool is_output(ir::ValueId v) const { return output_[v.index]; }
+  // Some sum adds the products of e without rounding them first: they have to be made with it.
+  bool unrounded(uint32_t e) const;
   // e reads what some update writes in place, or a view of it.
   bool reads_base(uint32_t e) const;
   Readers readers(uint32_t e) const;

@@ -38,6 +38,12 @@ void ProducerFusion::decline(uint32_t e, std::string reason) {
   context.declines.push_back({pass_, value_label(graph, partition.eqn(e)), std::move(reason)});
 }
 
+void ProducerFusion::copy(RegionIndex r, uint32_t e) {
+  EvaluationMaps maps = table.wanted(r, e);
+  partition.copy(r, e);
+  table.set(r, e, std::move(maps));
+}
+
 bool ProducerFusion::copy_to_readers(uint32_t e) {
   const Readers readers = partition.readers(e);
   bool everywhere = !readers.outside && !readers.regions.empty();

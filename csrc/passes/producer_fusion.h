@@ -21,6 +21,8 @@ class ProducerFusion {
   RegionIndex open(uint32_t e, const Shape& space);
   // Empty if e joined r (as a result too, if it leaves), else the reason why not.
   std::string join(RegionIndex r, uint32_t e, bool leaves);
+  // Evaluates e in r too, which reads it.
+  void copy(RegionIndex r, uint32_t e);
   // Evaluates a view or literal in every reader; true if no other reader is left.
   bool copy_to_readers(uint32_t e);
   // Evaluates e in each reader instead of storing it, if that moves no more bytes and costs less.

@@ -226,7 +226,13 @@ def _sums(e: Emitter, x: Val) -> torch.dtype:
 
 def _threads_of_rows(e: Emitter, x: Val) -> int:
     """How many threads of eager's kernel for channels last each sum some of the rows [C] of x; 0: it sums by channel,
-    or nobody asks for its bits."""
+    or nobody asks for its bits.
+
+    The number is torch.get_num_threads() when the graph is compiled: a compiled batch norm keeps it, and after
+    torch.set_num_threads its bits may be others than eager's. With several threads and a symbolic number of rows it
+    is 0, as eager sums few rows in f64: here all are. Sums of one channel, whose rows lie along memory, have another
+    order than eager's.
+    """
     image = e.args_meta[0]
     count, threads = _count(e, x), torch.get_num_threads()
     if not e.trains_f32_on_cpu or x.dtype is not torch.float32:

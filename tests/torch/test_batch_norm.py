@@ -111,6 +111,59 @@ def test_products_before_a_batch_norm_are_rounded(threads, device):
         assert torch.equal(*(leaf.grad for leaf in leaves))
 
 
+@pytest.mark.parametrize("columns", (8, 64))
+def test_sums_beside_a_batch_norm_keep_their_bits(columns, threads, device):
+    """A sum over the same rows is a cascade, though the statistics are added one after the other."""
+    if device != "cpu":
+        pytest.skip("a GPU's batch norms round otherwise")
+    threads(1)
+    x = torch.randn(5000, columns, generator=torch.Generator().manual_seed(0)) + 3
+
+    def fn(x):
+        return torch.nn.functional.batch_norm(x, None, None, training=True), x.unsqueeze(0).sum(1)
+
+    torch._dynamo.reset()
+    results = [f(x.clone().requires_grad_()) for f in (torch.compile(fn, backend="poot", options={"strict": True}), fn)]
+    for got, want in zip(*results, strict=True):
+        assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dynamic"), (((64, 1), False), ((4096, 1), False), ((512, 24), False), ((65, 24), True), ((3, 24), True))
+)
+@pytest.mark.parametrize("later", (2, 3))
+def test_precision_without_eagers_bits(shape, dynamic, later, threads, device):
+    """One channel, changing sizes with several threads, or other threads than at compile time."""
+    if device != "cpu":
+        pytest.skip("eager's threads")
+    threads(2)
+    generator = torch.Generator().manual_seed(0)
+
+    def sample(count):
+        return (torch.randn(count, *shape[1:], generator=generator) * 2 + 3 for _ in range(2))
+
+    def run(f, x, grad):
+        leaf, mean, variance = x.clone().requires_grad_(), x.new_zeros(shape[1]), x.new_ones(shape[1])
+        y = f(leaf, mean, variance)
+        y.backward(grad)
+        return y, mean, variance, leaf.grad
+
+    def fn(x, mean, variance):
+        return torch.nn.functional.batch_norm(x, mean, variance, training=True)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(fn, backend="poot", dynamic=dynamic, options={"strict": True})
+    if dynamic:
+        run(compiled, *sample(40))
+    args = tuple(sample(shape[0]))
+    run(compiled, *args)
+    threads(later)
+    exact = run(fn, *(t.double() for t in args))
+    for got, want, reference in zip(run(compiled, *args), run(fn, *args), exact, strict=True):
+        errors = [(t.double() - reference).abs().max() for t in (got, want)]
+        assert errors[0] <= 2 * errors[1] + torch.finfo(torch.float32).eps * reference.abs().max()
+
+
 def test_convolutions_in_training_have_eagers_bits(device):
     """What follows a jump, such as that of relu6's derivative, then has its gradient, not one of the other side."""
     if device != "cpu":

@@ -155,5 +155,53 @@ TEST(Across, sequential_sums) {
   }
 }
 
+// What stands beside sequential sums keeps the bits of its own kernel.
+TEST(Across, sums_beside_sequential_ones) {
+  constexpr size_t kRows = 5000;
+  const auto run = [](const std::string& graph, size_t results, size_t columns) {
+    SCOPED_TRACE(graph);
+    const auto request = make_request({.kind = RequestKind::Reduce, .graph = graph});
+    const tile::Program p = codegen::generate(request, Target::parse("x86-64-v4"));
+    std::vector<float> x(kRows * columns);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i) * 0.7F) + 3;
+    std::vector<std::vector<float>> sums(results, std::vector<float>(columns));
+    std::vector<std::span<std::byte>> buffers{std::as_writable_bytes(std::span(x))};
+    for (std::vector<float>& s : sums) buffers.push_back(std::as_writable_bytes(std::span(s)));
+    EXPECT_EQ(tile::interpret(p, buffers, {}), 0U);
+    return sums;
+  };
+  for (const size_t columns : {8, 64})
+    for (const std::string order : {"", ", order=\"cascade\""}) {
+      const auto fill = [&](const std::string& text) {
+        return with(with(text, "C", std::to_string(columns)), "ORDER", order);
+      };
+      const auto together = run(fill(R"(graph @g(%x: f32[5000,C]) -> (f32[C], f32[C], f32[C]) {
+        %0 = reduce_sum %x {axes=[0], keepdim=false, order="sequential"} : f32[C]
+        %1 = reduce_sum %x {axes=[0], keepdim=falseORDER} : f32[C]
+        %2 = mul %x, %x : f32[5000,C]
+        %3 = reduce_sum %2 {axes=[0], keepdim=false, order="sequential_fma"} : f32[C]
+        return %0, %1, %3
+      })"),
+                                3, columns);
+      const auto alone = run(fill(R"(graph @g(%x: f32[5000,C]) -> (f32[C]) {
+        %0 = reduce_sum %x {axes=[0], keepdim=falseORDER} : f32[C]
+        return %0
+      })"),
+                             1, columns);
+      EXPECT_EQ(together[1], alone[0]);
+      EXPECT_NE(together[1], together[0]);
+      for (size_t column = 0; column < columns; ++column) {
+        float sum = 0, square = 0;
+        for (size_t i = 0; i < kRows; ++i) {
+          const float v = std::sin(static_cast<float>(i * columns + column) * 0.7F) + 3;
+          sum += v;
+          square = std::fma(v, v, square);
+        }
+        EXPECT_EQ(together[0][column], sum);
+        EXPECT_EQ(together[2][column], square);
+      }
+    }
+}
+
 }  // namespace
 }  // namespace poot::testing

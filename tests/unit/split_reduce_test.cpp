@@ -91,8 +91,9 @@ TEST(SplitReduce, leaves_a_reduction_of_a_reduction) {
 TEST(SplitReduce, leaves_sequential_sums) {
   const auto sum = [](const std::string& order) {
     return "graph @g(%x: f32[100000,8]) -> (f32[8]) {\n"
-           "  %0 = reduce_sum %x {axes=[0], keepdim=false, order=\"" +
-           order + "\"} : f32[8]\n  return %0\n}";
+           "  %0 = mul %x, %x : f32[100000,8]\n"
+           "  %1 = reduce_sum %0 {axes=[0], keepdim=false, order=\"" +
+           order + "\"} : f32[8]\n  return %1\n}";
   };
   EXPECT_TRUE(split(sum("cascade")));
   EXPECT_FALSE(split(sum("sequential")));

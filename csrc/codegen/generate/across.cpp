@@ -9,8 +9,9 @@
 // the same: positions one after the other, or where columns are fewer than four vectors, each
 // fourth to one of four accumulators (as eager also takes the columns beyond a multiple of four
 // vectors, and of 5 to 7 those beyond four: these sums have another order here). Sequential sums
-// have one accumulator all along, to which a fused multiply-add may take a product. On a GPU the
-// positions of a step are first added among themselves.
+// have one accumulator all along, to which a fused multiply-add may take a product; other sums
+// beside them have loops of their own. On a GPU the positions of a step are first added among
+// themselves.
 //
 // Reductions that need others (a softmax, a variance) follow in loops of their own, and what has an
 // element for every position is stored by a last loop. A band of columns is narrow enough that it
@@ -75,6 +76,9 @@ class AcrossKernel {
     rows_ = flatten(region_, kept);
     sort_results();
     const int64_t positions = std::max<int64_t>(reduced_.size.hint(symbols_), 1);
+    const bool on_cpu = target.isa == Isa::X86;
+    as_eager_ = on_cpu && levels_.size() == 1;
+    if (on_cpu) part_sequential();
     const bool several = levels_.size() > 1 || !wide_.empty();
     const int64_t most = several
                              ? std::clamp(kBand / positions / 64 * 64, kNarrowest, kAcrossColumns)
@@ -87,8 +91,6 @@ class AcrossKernel {
       row_ = b_.scalar(b_.block_id(1));
     }
     column_ = blocked_axis(b_, symbols_, "c", columns_.size, width, 0);
-    const bool on_cpu = target.isa == Isa::X86;
-    as_eager_ = on_cpu && levels_.size() == 1;
     steps_of_accumulator_ = as_eager_ ? passes::cascade_steps(reduced_.size) : kSteps;
     // Of a part: its results lie after those of the parts before it.
     const Dim steps = positions_of_part();
@@ -104,9 +106,7 @@ class AcrossKernel {
     }
     for (const std::vector<NodeId>& level : levels_) {
       reductions_ = level;
-      sequential_ = on_cpu && std::any_of(level.begin(), level.end(), [&](NodeId n) {
-                      return ir::is_sequential(region_.nodes.at(n).order);
-                    });
+      sequential_ = on_cpu && is_sequential(level[0]);
       const std::vector<ValueId> totals = accumulate(steps);
       for (size_t i = 0; i < totals.size(); i++) totals_.emplace_back(level[i], totals[i]);
       checked_ = true;
@@ -119,6 +119,20 @@ class AcrossKernel {
   }
 
  private:
+  bool is_sequential(NodeId n) const { return ir::is_sequential(region_.nodes.at(n).order); }
+
+  // Sequential sums and what else their level reduces become two levels.
+  void part_sequential() {
+    std::vector<std::vector<NodeId>> parted;
+    for (std::vector<NodeId>& level : levels_) {
+      const auto rest = std::stable_partition(level.begin(), level.end(),
+                                              [&](NodeId n) { return is_sequential(n); });
+      if (rest != level.begin()) parted.emplace_back(level.begin(), rest);
+      if (rest != level.end()) parted.emplace_back(rest, level.end());
+    }
+    levels_ = std::move(parted);
+  }
+
   Emitter emitter() {
     Emitter emit(b_, region_, {column_.axis}, buffers_.inputs);
     bind_flat(b_, emit, region_, rows_, row_, 0);
@@ -259,8 +273,9 @@ class AcrossKernel {
     for (size_t k = 0; k < sums.size(); k++) {
       const Node& node = region_.nodes.at(reductions_[k]);
       const Node& term = region_.nodes.at(node.args[0]);
-      const bool fused = node.order == ir::ReduceOrder::sequential_fma &&
-                         term.kind == NodeKind::Pointwise && term.op == ir::OpCode::mul;
+      const bool fused = node.order == ir::ReduceOrder::sequential_fma;
+      if (fused && (term.kind != NodeKind::Pointwise || term.op != ir::OpCode::mul))
+        throw InternalError("generate: sequential_fma of what is no product");
       sums[k] = fused ? b_.pointwise(ir::OpCode::fma, node.dtype,
                                      {emit.full(term.args[0]), emit.full(term.args[1]), sums[k]})
                       : b_.pointwise(combining_op(node.op), node.dtype,
