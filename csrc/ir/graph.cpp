@@ -1,8 +1,6 @@
 // Accessors and small value types of the graph.
 #include "ir/graph.h"
 
-#include "ir/reduce_order.h"
-
 namespace poot::ir {
 
 std::string TensorType::str() const {
@@ -15,17 +13,6 @@ std::string TensorType::str() const {
 TensorType Graph::type(const Operand& o) const {
   if (const ValueId* v = std::get_if<ValueId>(&o)) return type(*v);
   return {std::get<Scalar>(o).dtype, {}};
-}
-
-bool adds_unrounded(const Eqn& e) {
-  return e.op == OpCode::reduce_sum && e.attrs.size() == e.info().attrs.size() &&
-         e.text("order") == name(ReduceOrder::sequential_fma);
-}
-
-int32_t product_of(const Graph& graph, const Eqn& e) {
-  if (!adds_unrounded(e) || !is_value(e.inputs[0])) return -1;
-  const int32_t d = graph.def(std::get<ValueId>(e.inputs[0]));
-  return d >= 0 && graph.eqns()[static_cast<size_t>(d)].op == OpCode::mul ? d : -1;
 }
 
 std::vector<uint32_t> use_counts(const Graph& graph) {

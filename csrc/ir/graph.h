@@ -257,10 +257,6 @@ void verify_or_throw(const Graph& graph, Stage stage = Stage::Imported);
 // Number of uses of each value by equations and outputs, indexed by ValueId.
 std::vector<uint32_t> use_counts(const Graph& graph);
 
-// Whether e is a sum that adds products unrounded, and which equation makes them; -1: none does.
-bool adds_unrounded(const Eqn& e);
-int32_t product_of(const Graph& graph, const Eqn& e);
-
 // Parses the text form; throws InvalidGraph with "line:column" and the constraint.
 Graph parse_graph(std::string_view text);
 std::vector<Graph> parse_graphs(std::string_view text);  // a file of several

@@ -38,4 +38,11 @@ constexpr std::optional<ReduceOrder> reduce_order(std::string_view name) {
   return std::nullopt;
 }
 
+class Graph;
+struct Eqn;
+
+// Whether e is a sum that adds products unrounded, and which equation makes them; -1: none does.
+bool adds_unrounded(const Eqn& e);
+int32_t product_of(const Graph& graph, const Eqn& e);
+
 }  // namespace poot::ir

@@ -31,6 +31,7 @@
 
 #include "ir/infer.h"
 #include "ir/print.h"
+#include "ir/reduce_order.h"
 
 namespace poot::ir {
 namespace {

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/reduce_order.h"
 #include "passes/fusion_cost.h"
 #include "passes/producer_fusion.h"
 

@@ -20,6 +20,7 @@
 // row among threads; so are sums that add products unrounded, with these products.
 #include <algorithm>
 
+#include "ir/reduce_order.h"
 #include "passes/fusion_cost.h"
 #include "passes/layout.h"
 #include "passes/partition.h"

@@ -4,6 +4,8 @@
 // capped, so a check costs a constant.
 #include "passes/partition.h"
 
+#include "ir/reduce_order.h"
+
 #include <algorithm>
 
 namespace poot::passes {
