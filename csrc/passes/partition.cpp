@@ -4,9 +4,9 @@
 // capped, so a check costs a constant.
 #include "passes/partition.h"
 
-#include "ir/reduce_order.h"
-
 #include <algorithm>
+
+#include "ir/reduce_order.h"
 
 namespace poot::passes {
 namespace {
